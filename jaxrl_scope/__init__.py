@@ -1,0 +1,1 @@
+"""The system: data, grading, rollouts, stages, training, evaluation and reports."""

@@ -1,0 +1,1 @@
+"""Benchmarks: each sub-module has a `main(argv)` that `launch/bench.py` calls."""

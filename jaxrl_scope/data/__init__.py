@@ -1,0 +1,1 @@
+"""Problems, scaffolds, prompts, and the built-in world."""

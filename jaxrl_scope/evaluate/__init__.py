@@ -1,0 +1,1 @@
+"""Accuracy, pass@k, step quality and probes."""

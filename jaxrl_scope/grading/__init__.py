@@ -1,0 +1,1 @@
+"""Text to verdict arrays: answer verifier, judges, code sandbox."""

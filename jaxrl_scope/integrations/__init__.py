@@ -1,0 +1,1 @@
+"""Rewards in the call signatures of other trainers."""

@@ -1,0 +1,1 @@
+"""Rollouts: the sampler protocol and its implementations."""

@@ -1,0 +1,1 @@
+"""Losses, optimizer, update, checkpoints and the training loop."""
