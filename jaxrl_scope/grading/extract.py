@@ -1,0 +1,153 @@
+r"""Where the answer stands in a response.
+
+Policy (README, "What counts as correct", points 1 to 3):
+
+* Only text after the last `</think>` is read; a think block left open has no answer.
+* The last complete, non-empty `\boxed{}` is the answer. Boxes joined by one list phrase
+  ("\boxed{1} and \boxed{2}") are one list. A box still open at the end is no answer at all: the
+  response was cut, or never settled.
+* A label (`[SUB-2 ANSWER]`, `[MAIN ANSWER]`) beats position; a repeated label takes its last box;
+  a missing label never takes the box of another label.
+
+Every scan here is linear in the length of the response.
+"""
+
+import dataclasses
+import re
+
+MAX_BOX_DEPTH = 200  # boxes inside boxes; nothing real goes beyond two
+
+_THINK = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
+_BOX = re.compile(r"\\boxed(?![a-zA-Z])\s*")
+_BRACES = re.compile(r"\\[{}\\]|[{}]")
+_PLACEHOLDER = re.compile(r"(?:\s|\\[a-z]?dots|[.…_?~])*")
+_LIST_GAP = re.compile(
+    r"[\s$]*(?:\\[()\[\]])?[\s$]*(?:,|;|,?\s*(?:and|or|&)|,?\s*\\text\s*\{\s*,?\s*(?:and|or)\s*\})"
+    r"[\s$]*(?:\\[()\[\]])?[\s$]*"
+)
+_SUFFIX = re.compile(r"\s*(\\?%|\^\s*\\circ(?![a-zA-Z])|\^\s*\{\s*\\circ\s*\}|°)")
+_LABEL = re.compile(
+    r"\[[\s*_]*(?:(SUB)[\s\-_–—#]*(\d{1,4})|(MAIN))[\s\-_]*(?:ANSWER)[\s*_]*\]", re.IGNORECASE
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """One complete box: `text` is its content, `text[start:end]` of the response spans it."""
+
+    text: str
+    start: int
+    end: int
+
+
+def after_think(response: str) -> str | None:
+    """Return the part of a response that is graded, or None where a think block is left open."""
+    start = 0
+    is_open = False
+    for tag in _THINK.finditer(response):
+        is_open = not tag[1]
+        if tag[1]:
+            start = tag.end()
+    return None if is_open else response[start:]
+
+
+def find_boxes(text: str) -> list[Box]:
+    """Return the outermost complete boxes of a text in order, empty ones left out.
+
+    An open box after the last complete one gives an empty list: such a text has no answer.
+    """
+    opens = {match.end(): match.start() for match in _BOX.finditer(text)}
+    boxes: list[Box] = []
+    stack: list[int | None] = []  # per open brace: where its box starts, None for other braces
+    depth = 0
+    for brace in _BRACES.finditer(text):
+        if brace[0] == "{":
+            start = opens.pop(brace.start(), None)
+            stack.append(start)
+            depth += start is not None
+            if depth > MAX_BOX_DEPTH:
+                return []
+        elif brace[0] == "}" and stack:
+            start = stack.pop()
+            if start is not None:
+                depth -= 1
+                while boxes and boxes[-1].start > start:  # those inside this one
+                    boxes.pop()
+                body = text[start : brace.start()]
+                boxes.append(Box(body[body.index("{") + 1 :], start, brace.end()))
+    unbraced = [_bare_box(text, end, start) for end, start in opens.items()]
+    boxes = sorted([*boxes, *filter(None, unbraced)], key=lambda box: box.start)
+    last_open = max((start for start in stack if start is not None), default=-1)
+    if boxes and last_open > boxes[-1].start:
+        return []
+    return [box for box in boxes if not _PLACEHOLDER.fullmatch(box.text)]
+
+
+def _bare_box(text: str, end: int, start: int) -> Box | None:
+    """Read `\\boxed 2`: TeX takes the next token as the argument."""
+    token = re.compile(r"\\[a-zA-Z]+|[0-9A-Za-z]").match(text, end)
+    return Box(token[0], start, token.end()) if token else None
+
+
+def join_boxes(text: str, boxes: list[Box]) -> str | None:
+    """Return the answer that a run of boxes states: the last one, or the list phrase it ends."""
+    if not boxes:
+        return None
+    first = len(boxes) - 1
+    while first and _LIST_GAP.fullmatch(text, boxes[first - 1].end, boxes[first].start):
+        first -= 1
+    suffix = _SUFFIX.match(text, boxes[-1].end)
+    return ", ".join(box.text for box in boxes[first:]) + (suffix[1] if suffix else "")
+
+
+def boxed_answer(text: str) -> str | None:
+    """Return the final boxed answer of a text, or None."""
+    return join_boxes(text, find_boxes(text))
+
+
+def canonical_label(label: str) -> str:
+    """Fold a label's spelling: "[main answer]", "MAIN" → "MAIN"; "sub_2" → "SUB-2".
+
+    Raises:
+      ValueError: it is neither a main nor a sub label.
+    """
+    match = re.fullmatch(r"\W*(?:(SUB)\W*_?(\d{1,4})|(MAIN))(?:\W*ANSWER)?\W*", label.strip(), re.I)
+    if not match:
+        raise ValueError(f"unknown answer label {label!r}: expected 'MAIN' or 'SUB-<i>'")
+    return "MAIN" if match[3] else f"SUB-{int(match[2])}"
+
+
+def labelled_answers(text: str) -> dict[str, str | None]:
+    """Return the boxed answer under every label of a scaffolded response.
+
+    The last box under a label wins, and the last occurrence that has a box wins. Where "MAIN" is
+    never written, an unlabelled box that follows the last label's own box is the main answer.
+    """
+    boxes = find_boxes(text)
+    marks = [
+        (match.start(), "MAIN" if match[3] else f"SUB-{int(match[2])}")
+        for match in _LABEL.finditer(text)
+    ]
+    if not marks:
+        return {"MAIN": join_boxes(text, boxes)}
+    has_main = any(name == "MAIN" for _, name in marks)
+    answers: dict[str, str | None] = {}
+    ends = [start for start, _ in marks[1:]] + [len(text)]
+    for (start, name), end in zip(marks, ends, strict=True):
+        own = [box for box in boxes if start <= box.start < end]
+        if end == len(text) and not has_main and len(own) > 1:
+            answers["MAIN"] = join_boxes(text, own[1:])
+            own = own[:1]
+        if own:
+            answers[name] = join_boxes(text, own)
+    return answers
+
+
+def final_answer(response: str, label: str | None = None) -> str | None:
+    """Return the text of the answer that a response gives, or None where it gives none."""
+    text = after_think(response)
+    if text is None:
+        return None
+    if label is None:
+        return boxed_answer(text)
+    return labelled_answers(text).get(canonical_label(label))
