@@ -1,0 +1,115 @@
+"""Problems from JSONL, parquet or a Hugging Face data set, and back to disk in verl's layout."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from jaxrl_scope.data.columns import Columns, detect_columns, resolve_columns, row_to_problem
+from jaxrl_scope.data.filters import problem_key, subset
+from jaxrl_scope.data.problems import Problem
+from jaxrl_scope.data.prompts import original_messages
+from jaxrl_scope.data.rows import Drop, LoadReport, Row, RowError, read_rows, write_rows
+
+
+def load_problems(
+    path_or_name: str | Path,
+    *,
+    columns: Columns | str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    strict: bool = False,
+) -> tuple[list[Problem], LoadReport]:
+    """Load the problems of a file or data set, in its order, without duplicates.
+
+    Args:
+      path_or_name: a .jsonl or .parquet file, or a Hugging Face name, "owner/name",
+        "owner/name:split" or "owner/name:config:split".
+      columns: a mapping, the name of a preset (`PRESETS`), or None to tell the layout from each row.
+      limit: keep a subset of this size, drawn by `seed` (the paper trains on 2,400 problems).
+      seed: draws the subset and shuffles multiple-choice answers.
+      strict: stop at the first broken row instead of reporting it.
+
+    Returns:
+      The problems, and a report of every row left out. Ids are unique.
+
+    Raises:
+      RowError: a broken row, with `strict`. It names file, line and field.
+      ValueError: no such file or preset, or not one usable row.
+    """
+    mapping = resolve_columns(columns)
+    report = LoadReport(str(path_or_name))
+    problems: list[Problem] = []
+    ids: set[str] = set()
+    keys: set[str] = set()
+    for where, row in _rows(path_or_name):
+        report.num_rows += 1
+        try:
+            problem = _read(row, where, mapping, seed)
+        except RowError as error:
+            if strict:
+                raise
+            report.drops.append(Drop(where, "broken row", str(error)))
+            continue
+        key = problem_key(problem)
+        if key in keys:
+            report.drops.append(
+                Drop(where, "duplicate", f"same text as an earlier row ({problem.id})")
+            )
+        elif problem.id in ids:
+            report.drops.append(Drop(where, "duplicate id", f"{problem.id} names another problem"))
+        else:
+            keys.add(key)
+            ids.add(problem.id)
+            problems.append(problem)
+    if not problems:
+        raise ValueError(f"no usable problem.\n{report.summary()}")
+    if limit is not None:
+        problems = subset(problems, limit, seed=seed, report=report)
+    return problems, report
+
+
+def save_problems(path: str | Path, problems: Iterable[Problem]) -> int:
+    """Write problems in verl's layout (JSONL, or parquet by the name's ending), atomically.
+
+    The `prompt` column holds what this project would send, so that verl can train on the file;
+    `extra_info` holds what `load_problems` needs to give the same problems back.
+
+    Returns:
+      The number of rows written.
+    """
+    return write_rows(path, map(problem_to_row, problems))
+
+
+def problem_to_row(problem: Problem) -> Row:
+    """One row of verl's layout. Values of `problem.meta` must be JSON."""
+    extra = {
+        **problem.meta,
+        "id": problem.id,
+        "problem": problem.text,
+        "difficulty": problem.difficulty,
+        "task": problem.task,
+        "choices": list(problem.choices) if problem.choices else None,
+        "verbatim": problem.messages is not None,
+    }
+    return {
+        "data_source": problem.source,
+        "prompt": original_messages(problem),
+        "ability": "math",
+        "reward_model": {"ground_truth": problem.answer, "style": "rule"},
+        "extra_info": extra,
+    }
+
+
+def _read(row: Row | RowError, where: str, columns: Columns | None, seed: int) -> Problem:
+    if isinstance(row, RowError):
+        raise row
+    try:
+        return row_to_problem(row, columns or detect_columns(row), seed=seed)
+    except RowError as error:
+        raise error.at(where) from None
+
+
+def _rows(path_or_name: str | Path) -> Iterator[tuple[str, Row | RowError]]:
+    return read_rows(path_or_name)
+
+
+__all__: Sequence[str] = ["load_problems", "problem_to_row", "save_problems"]
