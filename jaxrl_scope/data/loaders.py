@@ -1,6 +1,6 @@
 """Problems from JSONL, parquet or a Hugging Face data set, and back to disk in verl's layout."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jaxrl_scope.data.columns import Columns, detect_columns, resolve_columns, row_to_problem
@@ -23,7 +23,7 @@ def load_problems(
     Args:
       path_or_name: a .jsonl or .parquet file, or a Hugging Face name, "owner/name",
         "owner/name:split" or "owner/name:config:split".
-      columns: a mapping, the name of a preset (`PRESETS`), or None to tell the layout from each row.
+      columns: a mapping, the name of a preset (`PRESETS`), or None to tell the layout by each row.
       limit: keep a subset of this size, drawn by `seed` (the paper trains on 2,400 problems).
       seed: draws the subset and shuffles multiple-choice answers.
       strict: stop at the first broken row instead of reporting it.
@@ -51,9 +51,7 @@ def load_problems(
             continue
         key = problem_key(problem)
         if key in keys:
-            report.drops.append(
-                Drop(where, "duplicate", f"same text as an earlier row ({problem.id})")
-            )
+            report.drops.append(Drop(where, "duplicate", "same text as an earlier row"))
         elif problem.id in ids:
             report.drops.append(Drop(where, "duplicate id", f"{problem.id} names another problem"))
         else:
@@ -110,6 +108,3 @@ def _read(row: Row | RowError, where: str, columns: Columns | None, seed: int) -
 
 def _rows(path_or_name: str | Path) -> Iterator[tuple[str, Row | RowError]]:
     return read_rows(path_or_name)
-
-
-__all__: Sequence[str] = ["load_problems", "problem_to_row", "save_problems"]

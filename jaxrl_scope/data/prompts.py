@@ -12,9 +12,9 @@ CHOICE_INSTRUCTION = (
     "Reason step by step, and give the letter of the right choice inside \\boxed{}."
 )
 SCAFFOLD_INSTRUCTION = (
-    "Solve the questions below in the order in which they stand, in one response. Each question may "
-    "need what you found in the ones before it, and the main question comes last. When you have "
-    "answered a question, write the answer alone on a line under its label, exactly like this:"
+    "Solve the questions below in the order in which they stand, in one response. Each question "
+    "may need what you found in the ones before it, and the main question comes last. When you "
+    "have answered a question, write the answer alone on a line under its label, exactly like this:"
 )
 
 Messages = Sequence[Mapping[str, str]]
@@ -35,7 +35,7 @@ def original_messages(
     choice_instruction: str = CHOICE_INSTRUCTION,
     system: str | None = None,
 ) -> list[dict[str, str]]:
-    """Chat messages of the original prompt; `problem.messages` as they are where the file has them."""
+    """Chat messages of the original prompt; `problem.messages`, if any, as they are."""
     if problem.messages is not None:
         return [dict(message) for message in problem.messages]
     instruction = choice_instruction if problem.choices else instruction
@@ -60,9 +60,8 @@ def scaffold_messages(
     names = [f"Sub-question {i}:" for i in range(1, scaffold.num_sub + 1)] + ["Main question:"]
     questions = (*scaffold.questions, scaffold.main_question)
     body = "\n\n".join(f"{name} {text}" for name, text in zip(names, questions, strict=True))
-    return _messages(
-        "\n\n".join(filter(None, (instruction and f"{instruction}\n{form}", body))), system
-    )
+    head = f"{instruction}\n{form}\n\n" if instruction else ""
+    return _messages(head + body, system)
 
 
 def answer_labels(num_sub: int) -> list[str]:

@@ -53,9 +53,7 @@ def load_scaffolds(
             report.drops.append(Drop(where, "broken row", str(placed)))
             continue
         if scaffold.problem_id in scaffolds:
-            report.drops.append(
-                Drop(where, "replaced", f"{scaffold.problem_id} stands later again")
-            )
+            report.drops.append(Drop(where, "replaced", f"of {scaffold.problem_id}, by this row"))
         scaffolds[scaffold.problem_id] = scaffold
     if problems is not None:
         scaffolds = link_scaffolds(scaffolds, problems, report)
@@ -63,7 +61,7 @@ def load_scaffolds(
 
 
 def save_scaffolds(path: str | Path, scaffolds: Mapping[str, Scaffold] | Iterable[Scaffold]) -> int:
-    """Write scaffolds (JSONL, or parquet by the name's ending), atomically. Returns their number."""
+    """Write scaffolds (JSONL, or parquet by the name), atomically. Returns their number."""
     values = scaffolds.values() if isinstance(scaffolds, Mapping) else scaffolds
     return write_rows(path, map(scaffold_to_row, values))
 
@@ -88,7 +86,7 @@ def link_scaffolds(
 
 
 def scaffold_hash(scaffold: Scaffold) -> str:
-    """`problem_hash` of the main question and answer: equals the problem's where texts are equal."""
+    """`problem_hash` of main question and answer: the problem's own where the texts are equal."""
     return problem_hash(scaffold.main_question, scaffold.main_answer)
 
 
