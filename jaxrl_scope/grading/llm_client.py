@@ -27,6 +27,7 @@ __all__ = ["Answer", "ChatClient", "ChatConfig", "ChatCounters", "Question", "Re
 
 _LOG = logging.getLogger(__name__)
 _MAX_ECHO_CHARS = 4000  # of a malformed reply sent back with the re-ask: enough to see the slip
+_MAX_ERROR_CHARS = 1000  # of the error sent back: it may quote the reply
 
 T = TypeVar("T")
 
@@ -296,6 +297,7 @@ def _read_json(reply: Reply) -> dict[str, Any]:
 
 def _reask(reply: Reply, error: str) -> list[dict[str, str]]:
     said = reply.content[:_MAX_ECHO_CHARS] or "(empty)"
+    error = error[:_MAX_ERROR_CHARS]
     return [
         {"role": "assistant", "content": _encodable(said)},
         {
