@@ -1,6 +1,7 @@
 """The one interface between the trainer and whatever generates text."""
 
 import dataclasses
+import hashlib
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -20,6 +21,16 @@ class Request:
 
     prompt_ids: np.ndarray
     key: int
+
+
+def request_key(problem_id: str, variant: str = "original", occurrence: int = 0) -> int:
+    """Name a prompt in the random stream: 63 bits of a hash of what it is.
+
+    `occurrence` tells apart prompts that stand twice in a batch, which would otherwise be answered
+    with the same rollouts.
+    """
+    name = f"{problem_id}\x00{variant}\x00{occurrence}".encode()
+    return int.from_bytes(hashlib.sha256(name).digest()[:8], "big") >> 1
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,78 @@
+"""Demonstrations of the built-in world: what the warm start imitates."""
+
+import dataclasses
+
+import numpy as np
+
+from jaxrl_scope.data.world import Chain, Operation, apply, slip
+
+
+@dataclasses.dataclass(frozen=True)
+class DemoRates:
+    """How often demonstrations do what; every rate is a probability.
+
+    Attributes:
+      careful: a step is written out rather than done mentally.
+      mental_right: a mental step is right.
+      check: a step is followed by a `check` that repeats it (redundant).
+      restate: a step is followed by `so VALUE` (mechanical).
+      doubt: a right step is followed by a `wait` that redoes it (reversion).
+      repair: a wrong mental step is followed by a `wait` that mends it (reversion).
+    """
+
+    careful: float = 0.20
+    mental_right: float = 0.15
+    check: float = 0.05
+    restate: float = 0.05
+    doubt: float = 0.0
+    repair: float = 0.06
+
+
+def write_careful(value: int, operation: Operation, modulus: int) -> str:
+    """Write a step with every application, `55 - 3 : 54 53 52`."""
+    return f"{value} {operation} : {' '.join(map(str, apply(value, operation, modulus)))}"
+
+
+def write_step(
+    rng: np.random.Generator, value: int, operation: Operation, modulus: int, rates: DemoRates
+) -> tuple[list[str], int]:
+    """Write one operation and the low-value steps after it; return them with the value reached."""
+    right = apply(value, operation, modulus)[-1]
+    careful = write_careful(value, operation, modulus)
+    if rng.random() < rates.careful:
+        steps, reached = [careful], right
+    else:
+        reached = right if rng.random() < rates.mental_right else slip(value, operation, modulus)
+        steps = [f"{value} {operation} = {reached}"]
+    if reached != right:
+        if rng.random() < rates.repair:
+            steps.append(f"wait {careful}")
+            reached = right
+    elif rng.random() < rates.doubt:
+        steps.append(f"wait {careful}")
+    if rng.random() < rates.check:
+        steps.append(f"check {careful}" if reached == right else f"check {steps[0]}")
+    if rng.random() < rates.restate:
+        steps.append(f"so {reached}")
+    return steps, reached
+
+
+def write_original(rng: np.random.Generator, chain: Chain, rates: DemoRates) -> str:
+    r"""Answer the original prompt: `55 - 3 : 54 53 52 ; 52 * 2 = 25 ; \boxed{ 25 }`."""
+    value, words = chain.start, []
+    for operation in chain.operations:
+        steps, value = write_step(rng, value, operation, chain.modulus, rates)
+        words += [f"{step} ;" for step in steps]
+    return " ".join([*words, f"\\boxed{{ {value} }}"])
+
+
+def write_scaffolded(rng: np.random.Generator, chain: Chain, rates: DemoRates) -> str:
+    r"""Answer the scaffold prompt: every operation under its label, each result in a box."""
+    value, words = chain.start, []
+    last = len(chain.operations)
+    for i, operation in enumerate(chain.operations, start=1):
+        steps, value = write_step(rng, value, operation, chain.modulus, rates)
+        words.append("[MAIN ANSWER]" if i == last else f"[SUB-{i} ANSWER]")
+        words += [f"{step} ;" for step in steps]
+        words.append(f"\\boxed{{ {value} }}")
+    return " ".join(words)
