@@ -124,6 +124,7 @@ class ChatClient:
         await asyncio.gather(*others, return_exceptions=True)
         if self._api is not None:
             await self._api.close()
+        await self._loop.shutdown_default_executor()
 
     # Asking.
 
