@@ -5,6 +5,8 @@ known only outside it: the value checks look at concrete arrays and let tracers 
 kernel states what it returns for a bad value that reaches it traced.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,29 +63,59 @@ def check_shape(name: str, array: jax.Array, shape: tuple[int, ...], why: str) -
         raise ValueError(f"{name} must have shape {shape} ({why}); got shape {array.shape}")
 
 
-def check_interval(
-    name: str, value: ArrayLike, low: float, high: float, *, open_high: bool = False
-) -> None:
-    """A scalar setting must lie in [low, high], or in [low, high) when `open_high`."""
+def read_interval(
+    name: str,
+    value: float,
+    low: float,
+    high: float = math.inf,
+    *,
+    open_high: bool = False,
+) -> float:
+    """A scalar setting in [low, high], or in [low, high) when `open_high`, ready for arithmetic.
+
+    A concrete one comes back as a Python float, which leaves the dtype of an expression alone; a
+    NumPy float64 would widen it under 64-bit mode.
+    """
     if not is_concrete(value):
-        return
-    number = float(value)  # pyright: ignore[reportArgumentType]
+        return jnp.asarray(value, jnp.float32)  # pyright: ignore[reportReturnType]
+    number = float(value)
     inside = low <= number < high if open_high else low <= number <= high
     if not inside:
-        bracket = ")" if open_high else "]"
+        bracket = ")" if open_high or math.isinf(high) else "]"
         raise ValueError(f"{name} must lie in [{low:g}, {high:g}{bracket}; got {number:g}")
+    return number
 
 
-def check_count(name: str, value: ArrayLike, low: int, high: int, what: str) -> None:
-    """Every entry of a concrete integer array must lie in low..high."""
-    if not is_concrete(value):
+def check_range(
+    name: str,
+    values: jax.Array,
+    low: int | float,
+    high: int | float,
+    rule: str,
+    where: jax.Array | None = None,
+) -> None:
+    """Every entry (that `where` selects) of a concrete array must lie in low..high."""
+    if not is_concrete(values) or (where is not None and not is_concrete(where)):
         return
-    counts = np.asarray(value)
-    outside = (counts < low) | (counts > high)
+    read = np.asarray(values) if where is None else np.asarray(values)[np.asarray(where)]
+    outside = ~((read >= low) & (read <= high))
     if outside.any():
-        raise ValueError(
-            f"{name} must lie in {low}..{high} ({what}); got {counts[outside].flat[0]}"
-        )
+        bad = read[outside].flat[0]
+        raise ValueError(f"{name} must lie in {low}..{high} ({rule}); got {bad}")
+
+
+def read_keep(keep: ArrayLike | None, shape: tuple[int, ...], why: str) -> jax.Array:
+    """The mask of what counts, all True when there is none."""
+    if keep is None:
+        return jnp.ones(shape, jnp.bool_)
+    kept = as_flags("keep", keep)
+    check_shape("keep", kept, shape, why)
+    return kept
+
+
+def positions(shape: tuple[int, ...]) -> jax.Array:
+    """Index along the last axis at every entry, as int32 of that shape."""
+    return jax.lax.broadcasted_iota(jnp.int32, shape, len(shape) - 1)
 
 
 def _as_array(name: str, value: ArrayLike) -> jax.Array:

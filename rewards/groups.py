@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from rewards._checks import as_flags, as_float32, check_axes, check_shape
+from rewards._checks import as_flags, as_float32, check_axes, read_interval, read_keep
 
 
 class GroupMoments(NamedTuple):
@@ -71,8 +71,7 @@ def group_advantages(
     """
     if ddof not in (0, 1):
         raise ValueError(f"ddof must be 0 (population) or 1 (sample); got {ddof}")
-    if not eps >= 0.0:
-        raise ValueError(f"eps must be >= 0; got {eps}")
+    eps = read_interval("eps", eps, 0.0)
     scaled = _unit_rewards(rewards, keep)
     deviation, variance = _deviation_and_variance(scaled, ddof)
     if normalize_std:
@@ -175,7 +174,7 @@ def outcome_gate(
     """
     outcome = as_flags("outcome", outcome)
     check_axes("outcome", outcome, ("G",))
-    kept = _keep_mask("outcome", outcome, keep)
+    kept = read_keep(keep, outcome.shape, "that of outcome")
     solved = jnp.any(outcome & kept, axis=-1, keepdims=True)
     return kept & solved
 
@@ -188,7 +187,7 @@ def _unit_rewards(rewards: ArrayLike, keep: ArrayLike | None) -> _UnitRewards:
     """
     rewards = as_float32("rewards", rewards)
     check_axes("rewards", rewards, ("G",))
-    kept = _keep_mask("rewards", rewards, keep)
+    kept = read_keep(keep, rewards.shape, "that of rewards")
     rewards = jnp.where(kept, rewards, 0.0)
     count = jnp.sum(kept, axis=-1, keepdims=True, dtype=jnp.int32)
     fixed = jax.lax.stop_gradient(rewards)
@@ -215,11 +214,3 @@ def _deviation_and_variance(
     freedom = jnp.maximum(scaled.count - ddof, 1).astype(jnp.float32)
     # A square root has no finite slope at 0: flat groups take 1 here and are zeroed by the caller.
     return deviation, jnp.where(scaled.flat, 1.0, squares / freedom)
-
-
-def _keep_mask(name: str, like: jax.Array, keep: ArrayLike | None) -> Bool[Array, "*batch G"]:
-    if keep is None:
-        return jnp.ones(like.shape, jnp.bool_)
-    kept = as_flags("keep", keep)
-    check_shape("keep", kept, like.shape, f"that of {name}")
-    return kept

@@ -13,9 +13,10 @@ from rewards._checks import (
     as_float32,
     as_int32,
     check_axes,
-    check_count,
-    check_interval,
+    check_range,
     check_shape,
+    positions,
+    read_interval,
 )
 from rewards.groups import group_moments
 
@@ -42,8 +43,8 @@ def prefix_products(
       >>> prefix_products(jnp.array([True, False, True, True]), 3).tolist()
       [True, False, False, False]
     """
-    correct, num_sub, positions = _read_scaffold(sub_correct, num_sub)
-    return positions < _prefix_length(correct, num_sub, positions)[..., None]
+    correct, num_sub = _read_scaffold(sub_correct, num_sub)
+    return positions(correct.shape) < _prefix_length(correct, num_sub)[..., None]
 
 
 def prefix_length(
@@ -104,10 +105,10 @@ def asr_reward(
       >>> float(asr_reward(jnp.array([True, True, True, True]), 4, True))
       1.0
     """
-    check_interval("beta", beta, 0.0, 1.0)
-    correct, num_sub, positions = _read_scaffold(sub_correct, num_sub)
+    beta = read_interval("beta", beta, 0.0, 1.0)
+    correct, num_sub = _read_scaffold(sub_correct, num_sub)
     main = _read_main(main_correct, num_sub)
-    length = _prefix_length(correct, num_sub, positions)
+    length = _prefix_length(correct, num_sub)
     complete = (length == num_sub) & (num_sub >= 1)
     reached = (complete & main).astype(jnp.float32)
     return beta * _share(length, num_sub) + (1.0 - beta) * reached
@@ -164,10 +165,10 @@ def independent_reward(
       >>> float(independent_reward(jnp.array([True, False, True, True]), 4, True))
       0.875
     """
-    check_interval("beta", beta, 0.0, 1.0)
-    correct, num_sub, positions = _read_scaffold(sub_correct, num_sub)
+    beta = read_interval("beta", beta, 0.0, 1.0)
+    correct, num_sub = _read_scaffold(sub_correct, num_sub)
     main = _read_main(main_correct, num_sub)
-    real = positions < num_sub[..., None]
+    real = positions(correct.shape) < num_sub[..., None]
     num_correct = jnp.sum(correct & real, axis=-1, dtype=jnp.int32)
     return beta * _share(num_correct, num_sub) + (1.0 - beta) * main.astype(jnp.float32)
 
@@ -199,7 +200,7 @@ def route_mask(
       >>> route_mask(jnp.array([[1, 0, 0, 0], [1, 1, 0, 0]])).tolist()
       [True, False]
     """
-    check_interval("tau", tau, 0.0, 1.0)
+    tau = read_interval("tau", tau, 0.0, 1.0)
     moments = group_moments(as_flags("outcome", outcome), keep)
     return (moments.mean < tau) & (moments.count > 0)
 
@@ -238,26 +239,23 @@ def mixed_reward(
 
 
 def _prefix_length(
-    correct: Bool[Array, "*batch M"],
-    num_sub: Int[Array, "*batch"],
-    positions: Int[Array, "*batch M"],
+    correct: Bool[Array, "*batch M"], num_sub: Int[Array, "*batch"]
 ) -> Int[Array, "*batch"]:
     """Position of the first wrong answer; the end of the scaffold counts as one."""
     end = num_sub[..., None]
-    return jnp.min(jnp.where(correct, end, jnp.minimum(positions, end)), axis=-1)
+    return jnp.min(jnp.where(correct, end, jnp.minimum(positions(correct.shape), end)), axis=-1)
 
 
 def _read_scaffold(
     sub_correct: ArrayLike, num_sub: ArrayLike
-) -> tuple[Bool[Array, "*batch M"], Int[Array, "*batch"], Int[Array, "*batch M"]]:
+) -> tuple[Bool[Array, "*batch M"], Int[Array, "*batch"]]:
     correct = as_flags("sub_correct", sub_correct)
     check_axes("sub_correct", correct, ("M",))
     num_sub = as_int32("num_sub", num_sub)
     check_shape("num_sub", num_sub, correct.shape[:-1], "sub_correct without M")
     size = correct.shape[-1]
-    check_count("num_sub", num_sub, 1, size, "true number of sub-questions, at most M")
-    positions = jax.lax.broadcasted_iota(jnp.int32, correct.shape, correct.ndim - 1)
-    return correct, num_sub, positions
+    check_range("num_sub", num_sub, 1, size, "true number of sub-questions, at most M")
+    return correct, num_sub
 
 
 def _read_main(main_correct: ArrayLike, like: jax.Array) -> Bool[Array, "*batch"]:
