@@ -11,13 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-import numpy as np
-
 from jaxrl_scope.grading import judge_prompts as prompts
 from jaxrl_scope.grading import judge_replies as replies
 from jaxrl_scope.grading.judge import Span, unjudgeable
 from jaxrl_scope.grading.llm_client import ChatClient, Question
-from jaxrl_scope.grading.segment import check_partition, split_units, step_of_token
+from jaxrl_scope.grading.segment import check_partition, split_units
 
 _THINK_END = "</think>"
 
@@ -113,29 +111,6 @@ class ThoughtSkips:
         if not item.correct and len(item.response) - start < self.min_answer_chars:
             return "short_answer"
         return None
-
-
-def token_flags(result: ThoughtResult, char_ends: np.ndarray) -> np.ndarray:
-    """Good or bad for every token of a judged response.
-
-    Args:
-      result: a result without failure.
-      char_ends: [T] int, characters complete after each token, for the text that was judged.
-
-    Returns:
-      [T] bool; each token has the flag of the step that holds its first character, so that every
-      token belongs to exactly one thought.
-
-    Raises:
-      ValueError: the judged text is not the one the tokens spell.
-    """
-    length = result.steps[-1][1]
-    if len(char_ends) == 0 or int(char_ends[-1]) != length:
-        raise ValueError(
-            f"the judged text has {length} characters but the tokens spell "
-            f"{int(char_ends[-1]) if len(char_ends) else 0}; judge the text of decode_with_ends"
-        )
-    return np.array(result.good, bool)[step_of_token(result.steps, char_ends)]
 
 
 class OpenAIThoughtJudge:
