@@ -1,6 +1,7 @@
 """What to ask a chat model, where, and what came of it."""
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypeVar
@@ -14,7 +15,8 @@ class ChatConfig:
     """Where and how to ask a chat model.
 
     Attributes:
-      model: name the server knows the model by.
+      model: name the server knows the model by; the default judged the paper's training runs
+        (SCOPE-RL, Appendix I).
       base_url: server address up to `/v1`; None leaves it to the openai package (OPENAI_BASE_URL).
       api_key_env: name of the environment variable that holds the key; "" for a server without one.
       reply_format: how the reply's shape is asked for; servers that know no schemas take "text".
@@ -30,10 +32,11 @@ class ChatConfig:
       max_backoff_s: cap on that wait, and the longest Retry-After that is waited out.
       usd_per_million_prompt_tokens: price, for the cost counter.
       usd_per_million_reply_tokens: price, for the cost counter.
-      extra_body: further fields of the request body ("reasoning_effort", vLLM's own ...).
+      extra_body: further fields of the request body, as the text of a JSON object
+        ('{"reasoning_effort": "low"}'); "" for none. No secrets: it is written to logs.
     """
 
-    model: str
+    model: str = "gpt-4.1-mini"
     base_url: str | None = None
     api_key_env: str = "OPENAI_API_KEY"
     reply_format: Literal["json_schema", "json_object", "text"] = "json_schema"
@@ -48,7 +51,7 @@ class ChatConfig:
     max_backoff_s: float = 60.0
     usd_per_million_prompt_tokens: float = 0.0
     usd_per_million_reply_tokens: float = 0.0
-    extra_body: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    extra_body: str = ""
 
     def __post_init__(self):
         if self.base_url is not None and urlsplit(self.base_url).username is not None:
@@ -66,6 +69,21 @@ class ChatConfig:
         for name in ("max_retries", "backoff_s", "max_backoff_s"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must not be negative, got {getattr(self, name)}")
+        self.extra_fields()
+
+    def extra_fields(self) -> dict[str, Any]:
+        """`extra_body` as a dict.
+
+        Raises:
+          ValueError: it is not the text of a JSON object.
+        """
+        try:
+            fields = json.loads(self.extra_body or "{}")
+        except json.JSONDecodeError as error:
+            raise ValueError(f"extra_body must be JSON, got {self.extra_body!r}: {error}") from None
+        if not isinstance(fields, dict):
+            raise ValueError(f"extra_body must be a JSON object, got {self.extra_body!r}")
+        return fields
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,7 @@ class JudgeConfig:
     """
 
     kind: Literal["openai", "replay", "rules"] = "openai"
-    chat: ChatConfig = dataclasses.field(default_factory=lambda: ChatConfig(model="gpt-4.1-mini"))
+    chat: ChatConfig = ChatConfig()
     mode: JudgeMode = "one_call"
     cache_dir: str = ""
     max_failure_share: float = 0.2

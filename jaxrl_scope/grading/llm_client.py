@@ -171,7 +171,7 @@ class ChatClient:
                 "reply_format": self.config.reply_format,
                 "temperature": self.config.temperature,
                 "max_reply_tokens": self.config.max_reply_tokens,
-                "extra_body": dict(self.config.extra_body),
+                "extra_body": self.config.extra_fields(),
             }
         )
         if key in self._in_flight:
@@ -228,7 +228,7 @@ class ChatClient:
             "model": config.model,
             "messages": messages,
             "max_completion_tokens": config.max_reply_tokens,
-            "extra_body": dict(config.extra_body) or None,
+            "extra_body": config.extra_fields() or None,
         }
         if config.temperature is not None:
             payload["temperature"] = config.temperature

@@ -38,7 +38,10 @@ def ask(config, text="how many?", **options):
 def test_a_good_reply_is_one_request(chat_server, config):
     chat_server.script = [chat_server.acts.say({"n": 3})]
     config = dataclasses.replace(
-        config, usd_per_million_prompt_tokens=2.0, usd_per_million_reply_tokens=8.0
+        config,
+        usd_per_million_prompt_tokens=2.0,
+        usd_per_million_reply_tokens=8.0,
+        extra_body='{"reasoning_effort": "low"}',
     )
     answer, counters = ask(config)
     assert answer.value == 3 and answer.failure is None
@@ -47,6 +50,7 @@ def test_a_good_reply_is_one_request(chat_server, config):
     assert counters.cost_usd == pytest.approx(100 * 2e-6 + 10 * 8e-6)
     body = chat_server.requests[0].body
     assert body["response_format"]["json_schema"]["schema"] == SCHEMA
+    assert body["reasoning_effort"] == "low"
     assert body["temperature"] == 0.0 and body["messages"][0]["role"] == "system"
 
 
@@ -284,6 +288,9 @@ def test_missing_key_and_bad_settings_are_refused(monkeypatch):
         ChatConfig(model="m", max_concurrency=0)
     with pytest.raises(ValueError, match="timeout_s"):
         ChatConfig(model="m", timeout_s=0)
+    for text in ("[1]", "{"):
+        with pytest.raises(ValueError, match="extra_body must be"):
+            ChatConfig(extra_body=text)
     with pytest.raises(ValueError, match="max_retries"):
         ChatConfig(model="m", max_retries=-1)
     with pytest.raises(ValueError, match="give it a cache"):

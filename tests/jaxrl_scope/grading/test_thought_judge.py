@@ -2,6 +2,8 @@
 
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -198,6 +200,13 @@ def test_thoughts_of_another_text_are_refused():
 flags_and_widths = st.lists(st.tuples(st.booleans(), st.integers(1, 4)), min_size=1, max_size=8)
 
 
+ADVANTAGES = jax.jit(
+    lambda good, end, count, length: thought_advantages(
+        good, end, count, length, jnp.ones(1), jnp.full(1, 0.25), max_len=16
+    )
+)
+
+
 @given(flags_and_widths, st.lists(st.integers(0, 3), max_size=12))
 def test_every_token_is_in_one_thought_and_the_propositions_hold(steps, pieces):
     """Proposition 1 on tokens cut without regard to the steps."""
@@ -210,13 +219,10 @@ def test_every_token_is_in_one_thought_and_the_propositions_hold(steps, pieces):
     assert end[-1] == len(char_ends) and (np.diff([0, *end]) > 0).all()
     assert good[-1] and (good[1:] != good[:-1]).all()
     step_good, step_end, num_steps = pad_thoughts([thoughts])
-    width = 16
-    advantages = np.asarray(
-        thought_advantages(
-            step_good, step_end, num_steps, np.array([len(char_ends)]),
-            np.float32([1.0]), np.float32([0.25]), max_len=width,
-        )
-    )[0]  # fmt: skip
+    widen = ((0, 0), (0, 8 - step_good.shape[1]))  # one shape, one compilation
+    step_good, step_end = np.pad(step_good, widen), np.pad(step_end, widen)
+    advantages = np.asarray(ADVANTAGES(step_good, step_end, num_steps, np.array([len(char_ends)])))
+    advantages = advantages[0]
     by_token = np.repeat(good, np.diff([0, *end]))
     expected = np.where(by_token, 1.0, 0.75)
     assert advantages[: len(char_ends)].tolist() == expected.tolist()
