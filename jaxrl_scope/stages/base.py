@@ -58,6 +58,11 @@ class Tools:
         finally:
             self.seconds[phase] += time.perf_counter() - start
 
+    def close(self) -> None:
+        """Stop the sampler's and the verifier's processes."""
+        self.sampler.close()
+        self.verifier.close()
+
 
 class Stage(Protocol):
     """Turns a batch of problems into what the trainer learns from.

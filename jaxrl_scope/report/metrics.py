@@ -1,0 +1,76 @@
+"""Where numbers go: metrics.jsonl always, TensorBoard event files beside it."""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+class MetricsWriter:
+    """One JSON object per update in RUN/metrics.jsonl, and the same names in TensorBoard."""
+
+    def __init__(self, run_dir: Path, *, tensorboard: bool, after_update: int):
+        """Open for appending; rows of updates after `after_update` (a killed run's) are dropped."""
+        self._path = run_dir / "metrics.jsonl"
+        keep = [row for row in read_metrics(self._path) if row["update"] <= after_update]
+        write_text(self._path, "".join(map(_line, keep)))
+        self._file = self._path.open("a")
+        self._board = None
+        if tensorboard:
+            from tensorboardX import SummaryWriter
+
+            self._board = SummaryWriter(str(run_dir / "tensorboard"), purge_step=after_update + 1)
+
+    def write(self, update: int, metrics: Mapping[str, float]) -> None:
+        """Append the numbers of one update; NaN and infinity become null."""
+        self._file.write(_line({"update": update, **metrics}))
+        self._file.flush()
+        if self._board is not None:
+            for name, value in metrics.items():
+                self._board.add_scalar(name, value, update)
+
+    def close(self) -> None:
+        """Write out what is buffered."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """Read metrics.jsonl; no file gives no rows, a line cut short by a kill is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return rows
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file at once: written beside it, synced, renamed."""
+    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    clean = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in row.items()
+    }
+    return json.dumps(clean) + "\n"

@@ -1,0 +1,204 @@
+"""The training loop: one for all stages."""
+
+import contextlib
+import dataclasses
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import grain
+import jax
+
+from jaxrl_scope.config import TrainConfig
+from jaxrl_scope.data.problems import Problem
+from jaxrl_scope.report.metrics import MetricsWriter, read_metrics
+from jaxrl_scope.report.progress import Reporter
+from jaxrl_scope.stages.select import make_stage
+from jaxrl_scope.train.checkpoint import Checkpoints, Progress
+from jaxrl_scope.train.experience import Experience
+from jaxrl_scope.train.optimizer import learning_rate, make_optimizer
+from jaxrl_scope.train.setup import Inputs, make_tools
+from jaxrl_scope.train.update import TrainState, Updater, init_state
+from jaxrl_scope.train.validation import validate
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message says why and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What a run came to.
+
+    Attributes:
+      run_dir: where everything lies.
+      update: updates done.
+      interrupted: whether it stopped early, on SIGTERM or Ctrl-C.
+      history: the rows of metrics.jsonl.
+      experience: the last batch; None if no update was made.
+    """
+
+    run_dir: Path
+    update: int
+    interrupted: bool
+    history: list[dict]
+    experience: Experience | None
+
+
+class Trainer:
+    """One run, from its inputs to its last checkpoint."""
+
+    def __init__(
+        self, config: TrainConfig, inputs: Inputs, run_dir: Path, mesh: jax.sharding.Mesh | None
+    ):
+        """Set up, and restore the latest checkpoint if the run directory holds one."""
+        self.config, self.inputs, self.run_dir = config, inputs, run_dir
+        if config.data.batch_problems > len(inputs.problems):
+            raise ValueError(
+                f"data.batch_problems ({config.data.batch_problems}) exceeds the "
+                f"{len(inputs.problems)} problems of {config.data.problems}"
+            )
+        self._stage = make_stage(config)
+        self._tools = make_tools(config, inputs, mesh)
+        self._schedule = learning_rate(config.optimizer, config.num_steps)
+        optimizer = make_optimizer(config.optimizer, config.num_steps)
+        # A copy, since updates reuse the state's buffers; the initial weights serve as reference.
+        params = jax.tree.map(lambda x: x.copy(), inputs.model)
+        self._updater = Updater(
+            optimizer,
+            config.loss,
+            config.update,
+            temperature=config.rollout.temperature,
+            mesh=mesh,
+            reference=inputs.model if config.loss.kl_coef > 0 else None,
+        )
+        self._checkpoints = Checkpoints((run_dir / "checkpoints").resolve(), config.checkpoint)
+        self.state: TrainState = init_state(params, optimizer)
+        self.progress = Progress(seed=config.seed)
+        if self._checkpoints.latest() is not None:
+            self.state, self.progress = self._checkpoints.restore(self.state)
+            self._checkpoints.drop_after(self.progress.update)
+            self._tools.sampler.load(self.state.params, self.progress.update)
+        self._data = grain.MapDataset.source(inputs.problems).seed(config.seed).shuffle().repeat()
+        self._stop = False
+
+    def run(self) -> Result:
+        """Train until the last update or until told to stop; always ends on a checkpoint."""
+        config = self.config
+        writer = MetricsWriter(
+            self.run_dir,
+            tensorboard=config.log.tensorboard,
+            # With no checkpoint yet, the evaluation before the first update is made again too.
+            after_update=self.progress.update if self._checkpoints.latest() is not None else -1,
+        )
+        experience = None
+        with _on_termination(self._request_stop), Reporter(config) as reporter:
+            try:
+                if self._checkpoints.latest() is None:
+                    self._record(0, self._evaluate(0), writer, reporter)
+                for update in range(self.progress.update + 1, config.updates + 1):
+                    if self._stop:
+                        break
+                    experience, metrics = self._step(update)
+                    self._record(update, metrics, writer, reporter)
+                self._save(self.progress, None)
+            finally:
+                writer.close()
+                self._tools.close()
+                self._checkpoints.close()
+        return Result(
+            run_dir=self.run_dir,
+            update=self.progress.update,
+            interrupted=self.progress.update < config.updates,
+            history=read_metrics(self.run_dir / "metrics.jsonl"),
+            experience=experience,
+        )
+
+    def _step(self, update: int) -> tuple[Experience, dict[str, float]]:
+        """Collect one batch and learn from it; evaluate where it is due."""
+        config, tools = self.config, self._tools
+        start = time.perf_counter()
+        tools.seconds.clear()
+        tools.sampling = dataclasses.replace(tools.sampling, update=update)
+        experience = self._stage.collect(self._batch(update), tools)
+        with tools.timed("update"):
+            key = jax.random.fold_in(jax.random.key(config.seed), update)
+            lr = float(self._schedule(int(self.state.step)))
+            self.state, metrics = self._updater.update(
+                self.state, experience, key, config.rollout.group
+            )
+            self._check_finite(update, metrics)
+        with tools.timed("sync"):
+            tools.sampler.load(self.state.params, update)
+        metrics |= dict(experience.metrics) | {"policy/lr": lr}
+        seconds = dict(tools.seconds)
+        seconds["total"] = time.perf_counter() - start
+        if update == config.updates or (config.eval.every and update % config.eval.every == 0):
+            metrics |= self._evaluate(update)
+        return experience, metrics | {f"time/{name}_s": t for name, t in seconds.items()}
+
+    def _batch(self, update: int) -> list[Problem]:
+        """Return the problems of an update: a function of (seed, update) alone."""
+        size = self.config.data.batch_problems
+        return [self._data[i] for i in range((update - 1) * size, update * size)]
+
+    def _evaluate(self, update: int) -> dict[str, float]:
+        settings, problems = self.config.eval, self.inputs.validation
+        if not problems:
+            return {}
+        between = 0 < update < self.config.updates
+        if between and settings.limit:
+            problems = problems[: settings.limit]
+        self._tools.sampling = dataclasses.replace(self._tools.sampling, update=update)
+        return validate(problems, self._tools, samples=settings.samples, greedy=settings.greedy)
+
+    def _record(
+        self, update: int, metrics: dict[str, float], writer: MetricsWriter, reporter: Reporter
+    ) -> None:
+        """Log one update and write a checkpoint where it is due."""
+        accuracy = metrics.get("eval/accuracy")
+        better = accuracy is not None and accuracy > self.progress.best_accuracy
+        self.progress = dataclasses.replace(
+            self.progress,
+            update=update,
+            best_update=update if better else self.progress.best_update,
+            best_accuracy=accuracy if better else self.progress.best_accuracy,
+        )
+        writer.write(update, metrics)
+        reporter.show(update, metrics)
+        if accuracy is not None or update % self.config.checkpoint.every == 0:
+            self._save(self.progress, accuracy)
+
+    def _save(self, progress: Progress, accuracy: float | None) -> None:
+        self._checkpoints.save(self.state, progress, accuracy)
+
+    def _check_finite(self, update: int, metrics: dict[str, float]) -> None:
+        bad = [n for n in ("policy/loss", "policy/grad_norm") if not math.isfinite(metrics[n])]
+        if bad:
+            raise TrainingError(
+                f"update {update}: {' and '.join(bad)} is not finite. The last checkpoint (update "
+                f"{self._checkpoints.latest()}) is intact; lower optimizer.lr or set "
+                "optimizer.max_grad_norm, and start a new run from it."
+            )
+
+    def _request_stop(self) -> None:
+        self._stop = True
+
+
+@contextlib.contextmanager
+def _on_termination(callback: Callable[[], None]) -> Iterator[None]:
+    """Call back on SIGTERM or Ctrl-C instead of dying; a second Ctrl-C dies at once."""
+
+    def handle(number, frame):
+        print(f"{signal.Signals(number).name}: finishing this update, then saving", flush=True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        callback()
+
+    old = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

@@ -1,0 +1,101 @@
+"""Train a stage: `python launch/train.py --stage asr`.
+
+With no other argument it trains on the built-in world, on a laptop's CPU, in about five minutes.
+"""
+
+import os
+import sys
+import time
+
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+import jax
+
+from jaxrl_scope.cli import describe, full_config, parse
+from jaxrl_scope.config import TrainConfig
+from jaxrl_scope.report.metrics import read_metrics
+from jaxrl_scope.report.plots import plot_curves
+from jaxrl_scope.report.summary import (
+    accuracy_table,
+    eta_line,
+    next_command,
+    resume_command,
+    time_line,
+    write_samples,
+)
+from jaxrl_scope.train.checkpoint import CheckpointError
+from jaxrl_scope.train.loop import Result, Trainer, TrainingError
+from jaxrl_scope.train.run_dir import choose_run_dir, claim
+from jaxrl_scope.train.setup import cache_directory, load_inputs, locate, make_mesh
+
+
+def prepare(config: TrainConfig) -> Trainer:
+    """Build everything that a run needs; raises ValueError or OSError on bad input."""
+    jax.config.update("jax_compilation_cache_dir", str(cache_directory(config) / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+    run_dir = choose_run_dir(config)
+    mesh = make_mesh(config)
+    started = time.monotonic()
+
+    def show(update: int, loss: float) -> None:
+        if update == 1:
+            print("warm start of the built-in model (once, then cached)", flush=True)
+        if update % 50 == 0:
+            print(
+                f"  {update}/{config.world.warm_start.updates}  loss {loss:.3f} nats/token  "
+                f"{time.monotonic() - started:.0f} s",
+                flush=True,
+            )
+
+    inputs = load_inputs(config, locate(config, show), mesh)
+    claim(run_dir, config)
+    print("\n".join(inputs.notes))
+    return Trainer(config, inputs, run_dir, mesh)
+
+
+def report(config: TrainConfig, result: Result, argv: list[str]) -> None:
+    """Write the plot and the sample rollouts, and print what came out."""
+    run_dir = result.run_dir
+    history = read_metrics(run_dir / "metrics.jsonl")
+    if config.log.plots:
+        plot_curves(history, run_dir / "curves.png", run_dir.name)
+    if result.experience is not None:
+        write_samples(run_dir / "samples.txt", result.experience.samples)
+    print(f"\n{accuracy_table(history)}\n\n{eta_line(history)}\n{time_line(history)}\n")
+    print(f"numbers      {run_dir / 'metrics.jsonl'}")
+    if config.log.tensorboard:
+        print(f"TensorBoard  tensorboard --logdir {run_dir / 'tensorboard'}")
+    if config.log.plots:
+        print(f"curves       {run_dir / 'curves.png'}")
+    print(f"rollouts     {run_dir / 'samples.txt'}")
+    print(f"checkpoints  {run_dir / 'checkpoints'} (latest and best)")
+    if result.interrupted:
+        print(
+            f"\nstopped after update {result.update}; go on with\n  {resume_command(argv, run_dir)}"
+        )
+    else:
+        print(f"\nnext: {next_command(config.stage, run_dir)}")
+
+
+def main(argv: list[str]) -> int:
+    """Run; returns the exit code: 2 for bad input, 1 for a run that could not go on."""
+    try:
+        config = parse(argv)
+        if config.dry_run:
+            print(f"{describe(config)}\nsettings:\n{full_config(config)}")
+            return 0
+        trainer = prepare(config)
+    except (ValueError, OSError, CheckpointError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        result = trainer.run()
+        report(config, result, argv)
+    except (CheckpointError, TrainingError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
