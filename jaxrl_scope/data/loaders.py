@@ -5,6 +5,7 @@ from pathlib import Path
 
 from jaxrl_scope.data.columns import Columns, detect_columns, resolve_columns, row_to_problem
 from jaxrl_scope.data.filters import problem_key, subset
+from jaxrl_scope.data.hub import hub_preset, is_hub_name, read_hub
 from jaxrl_scope.data.problems import Problem
 from jaxrl_scope.data.prompts import original_messages
 from jaxrl_scope.data.rows import Drop, LoadReport, Row, RowError, read_rows, write_rows
@@ -35,7 +36,7 @@ def load_problems(
       RowError: a broken row, with `strict`. It names file, line and field.
       ValueError: no such file or preset, or not one usable row.
     """
-    mapping = resolve_columns(columns)
+    mapping = resolve_columns(hub_preset(str(path_or_name)) if columns is None else columns)
     report = LoadReport(str(path_or_name))
     problems: list[Problem] = []
     ids: set[str] = set()
@@ -107,4 +108,6 @@ def _read(row: Row | RowError, where: str, columns: Columns | None, seed: int) -
 
 
 def _rows(path_or_name: str | Path) -> Iterator[tuple[str, Row | RowError]]:
+    if not Path(path_or_name).exists() and is_hub_name(str(path_or_name)):
+        return read_hub(str(path_or_name))
     return read_rows(path_or_name)

@@ -98,11 +98,17 @@ def pointers(question: str, num_sub: int) -> list[int]:
     ]
 
 
+def continues(question: str) -> bool:
+    """Whether a question is an operation on the result before it ("* 2")."""
+    return bool(_OPERATOR_FIRST.match(strip_label(question)))
+
+
 def points_back(question: str, num_sub: int) -> bool:
-    """Whether a question speaks of an earlier result, or continues one ("* 2")."""
-    text = strip_label(question)
+    """Whether a question speaks of an earlier result, or continues one."""
     return bool(
-        _BACKWARD.search(text) or _OPERATOR_FIRST.match(text) or pointers(question, num_sub)
+        _BACKWARD.search(strip_label(question))
+        or continues(question)
+        or pointers(question, num_sub)
     )
 
 

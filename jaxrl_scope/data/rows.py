@@ -157,7 +157,7 @@ def to_line(row: Row) -> bytes:
     return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def write_atomic(path: Path, write: Callable[[BinaryIO], None]) -> None:
+def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary file beside `path`, then fsync it and rename it to `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")

@@ -1,11 +1,15 @@
 """Scaffolds on disk, in the published file schema, and their link to problems."""
 
+import contextlib
+import dataclasses
+import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxrl_scope.data.problems import Problem, Scaffold, problem_hash
-from jaxrl_scope.data.prompts import scaffold_messages
+from jaxrl_scope.data.prompts import Messages, scaffold_messages
 from jaxrl_scope.data.rows import (
     Drop,
     LoadReport,
@@ -16,6 +20,11 @@ from jaxrl_scope.data.rows import (
     get_path,
     read_rows,
     write_rows,
+)
+
+_HEADING = re.compile(
+    r"\**\b(?:sub-?\s?(?:problem|question)\s*(\d+)|main\s+(?:problem|question))\s*\**\s*:\s*\**",
+    re.IGNORECASE,
 )
 
 
@@ -81,7 +90,7 @@ def link_scaffolds(
         if problem_id is None:
             report.drops.append(Drop(key, "no such problem", "neither its id nor its text matches"))
         else:
-            linked[problem_id] = scaffold
+            linked[problem_id] = dataclasses.replace(scaffold, problem_id=problem_id)
     return linked
 
 
@@ -118,14 +127,7 @@ def row_to_scaffold(row: Row) -> Scaffold:
     """
     answers, main_answer = _read_answers(get_path(row, "reward_model.ground_truth"))
     messages = as_messages(row.get("prompt"), "prompt")
-    questions = get_path(row, "extra_info.sub_questions")
-    if not isinstance(questions, list) or len(questions) != len(answers):
-        raise RowError(
-            f"expected a list of {len(answers)} sub-questions, as many as sub-answers",
-            field="extra_info.sub_questions",
-        )
-    texts = tuple(as_text(q, f"extra_info.sub_questions.{i}") for i, q in enumerate(questions))
-    main = as_text(get_path(row, "extra_info.main_question"), "extra_info.main_question")
+    texts, main = _read_questions(row, messages, len(answers))
     given_id = get_path(row, "extra_info.problem_id")
     source = row.get("data_source")
     return Scaffold(
@@ -144,8 +146,45 @@ def row_to_scaffold(row: Row) -> Scaffold:
     )
 
 
+def _read_questions(row: Row, messages: Messages, num_sub: int) -> tuple[tuple[str, ...], str]:
+    """Questions from `extra_info`, or from the headings of the prompt where it has none."""
+    field = "extra_info.sub_questions"
+    questions = get_path(row, field)
+    if questions is None:
+        return _split_prompt(messages, num_sub)
+    if not isinstance(questions, list) or len(questions) != num_sub:
+        raise RowError(f"expected a list of {num_sub}, one per sub-answer", field=field)
+    texts = tuple(as_text(q, f"{field}.{i}") for i, q in enumerate(questions))
+    return texts, as_text(get_path(row, "extra_info.main_question"), "extra_info.main_question")
+
+
+def _split_prompt(messages: Messages, num_sub: int) -> tuple[tuple[str, ...], str]:
+    """Cut a published prompt at "Sub-problem 1:" ... "Main Problem:".
+
+    What stands before the first heading are the givens; they go with the main question.
+    """
+    text = next((m["content"] for m in reversed(messages) if m["role"] == "user"), "")
+    heads = list(_HEADING.finditer(text))
+    expected = [str(i) for i in range(1, num_sub + 1)] + [None]
+    if [head[1] for head in heads] != expected:
+        raise RowError(
+            f"expected the headings 'Sub-problem 1:' to 'Sub-problem {num_sub}:' and "
+            f"'Main Problem:' in this order, found {[head[0] for head in heads]}",
+            field="prompt",
+        )
+    ends = [head.start() for head in heads[1:]] + [len(text)]
+    bodies = [
+        as_text(text[head.end() : end], "prompt") for head, end in zip(heads, ends, strict=True)
+    ]
+    givens = text[: heads[0].start()].strip()
+    return tuple(bodies[:-1]), "\n\n".join(filter(None, (givens, bodies[-1])))
+
+
 def _read_answers(ground_truth: Any) -> tuple[tuple[str, ...], str]:
     field = "reward_model.ground_truth"
+    if isinstance(ground_truth, str):  # a column of strings in many parquet files
+        with contextlib.suppress(json.JSONDecodeError):
+            ground_truth = json.loads(ground_truth)
     if not isinstance(ground_truth, Mapping):
         raise RowError('expected an object {"sub1": ..., "main": ...}', field=field)
     # Parquet fills the keys that other rows have with nulls.

@@ -10,10 +10,13 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+import numpy as np
+
 from jaxrl_scope.data.leaks import Equivalent, leaked
 from jaxrl_scope.data.problems import Problem, Scaffold
 from jaxrl_scope.data.prompts import problem_text
 from jaxrl_scope.data.questions import (
+    continues,
     is_arithmetic,
     names_predecessor,
     pointers,
@@ -26,14 +29,13 @@ from jaxrl_scope.grading import Item, Verdict
 MAX_SUB_QUESTIONS = 16  # the longest published chain has 15 (SCOPE-RL, Table 9)
 MAX_ANSWER_CHARS = 300
 MAX_ANSWER_WORDS = 5
-SAME_QUESTION = 0.9  # share of common words from which two questions are one
-SAME_QUESTION_AND_ANSWER = 0.8  # the same where their answers agree as well
+SAME_QUESTION = 0.8  # share of common words from which two questions with one answer are one
 
 # Corpora in a formal language: there an operation is the concept that is taught, and its symbols
 # do not mean what they mean in arithmetic.
 FORMAL_SOURCES = frozenset({"chains"})
 
-Verify = Callable[[Sequence[Item]], Sequence[int]]
+Verify = Callable[[Sequence[Item]], Sequence[int] | np.ndarray]
 
 _TRUTH_VALUE = re.compile(r"(?:\\text\w*\{)?\s*(?:true|false|yes|no)\s*\}?\.?", re.IGNORECASE)
 _PROOF = re.compile(
@@ -208,13 +210,12 @@ def check_relevant(scaffold: Scaffold, equivalent: Equivalent) -> list[Violation
     questions = (*scaffold.questions, scaffold.main_question)
     answers = (*scaffold.answers, scaffold.main_answer)
     for late in range(1, len(questions)):
+        if continues(questions[late]):
+            continue  # "* 2" asks something else at every place
         for early in range(late):
-            likeness = similarity(
-                questions[early], questions[late], at_least=SAME_QUESTION_AND_ANSWER
-            )
-            if likeness >= SAME_QUESTION or (
-                likeness and equivalent(answers[early], answers[late])
-            ):
+            # One number changed makes another question, unless the answer stays the same.
+            likeness = similarity(questions[early], questions[late], at_least=SAME_QUESTION)
+            if likeness == 1 or (likeness and equivalent(answers[early], answers[late])):
                 is_main = late == scaffold.num_sub
                 other = "the main question" if is_main else f"sub-question {late + 1}"
                 found.append(Violation("P", f"sub-question {early + 1} repeats {other}"))
