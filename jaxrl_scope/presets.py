@@ -27,7 +27,7 @@ def world(stage: str) -> TrainConfig:
         updates=45,
         data=DataConfig(batch_problems=16, max_prompt_len=64),
         rollout=RolloutConfig(group=8, max_response_len=112),
-        update=UpdateConfig(token_budget=32768, length_multiple=64, chunk_tokens=16384),
+        update=UpdateConfig(token_budget=32768, length_multiple=32, chunk_tokens=16384),
         optimizer=OptimizerConfig(
             lr=1.5e-4 if stage == "outcome" else 5e-4, warmup_updates=3, b2=0.95
         ),

@@ -17,7 +17,7 @@ from models.attention import attend, causal_mask
 from models.config import ModelConfig
 from models.rope import apply_rope, rope_tables
 
-_INIT_STD = 0.02
+INIT_STD = 0.02
 
 
 class Layer(nnx.Module):
@@ -27,14 +27,14 @@ class Layer(nnx.Module):
     the heads.
     """
 
-    def __init__(self, cfg: ModelConfig, key: Key[Array, ""]):
+    def __init__(self, cfg: ModelConfig, key: Key[Array, ""], std: float):
         layers, d, f = cfg.num_layers, cfg.embed_dim, cfg.mlp_dim
         q, k, h = cfg.num_q_heads, cfg.num_kv_heads, cfg.head_dim
         dtype = jnp.dtype(cfg.param_dtype)
         keys = iter(jax.random.split(key, 7))
 
         def normal(*shape, axes):
-            value = _INIT_STD * jax.random.normal(next(keys), (layers, *shape), jnp.float32)
+            value = std * jax.random.normal(next(keys), (layers, *shape), jnp.float32)
             return nnx.Param(value.astype(dtype), axes=("layers", *axes))
 
         def constant(value, *shape, axes):
@@ -71,17 +71,17 @@ class Qwen3(nnx.Module):
       head: [V, D]; absent when the embedding table serves as the head.
     """
 
-    def __init__(self, cfg: ModelConfig, key: Key[Array, ""]):
+    def __init__(self, cfg: ModelConfig, key: Key[Array, ""], std: float = INIT_STD):
         dtype = jnp.dtype(cfg.param_dtype)
         embed_key, layer_key, head_key = jax.random.split(key, 3)
 
         def table(key):
-            value = _INIT_STD * jax.random.normal(key, (cfg.vocab_size, cfg.embed_dim), jnp.float32)
+            value = std * jax.random.normal(key, (cfg.vocab_size, cfg.embed_dim), jnp.float32)
             return nnx.Param(value.astype(dtype), axes=("vocab", "embed"))
 
         self.cfg = cfg
         self.embed = table(embed_key)
-        self.layers = Layer(cfg, layer_key)
+        self.layers = Layer(cfg, layer_key, std)
         self.final_norm = nnx.Param(jnp.ones(cfg.embed_dim, dtype), axes=("norm",))
         if not cfg.tie_embeddings:
             self.head = table(head_key)
@@ -92,9 +92,9 @@ class Qwen3(nnx.Module):
         return self.embed[...] if self.cfg.tie_embeddings else self.head[...]
 
 
-def init_params(cfg: ModelConfig, key: Key[Array, ""]) -> Qwen3:
-    """A new model: matrices from N(0, 0.02), norms one, biases zero, in `cfg.param_dtype`."""
-    return Qwen3(cfg, key)
+def init_params(cfg: ModelConfig, key: Key[Array, ""], *, std: float = INIT_STD) -> Qwen3:
+    """A new model: matrices from N(0, std), norms one, biases zero, in `cfg.param_dtype`."""
+    return Qwen3(cfg, key, std)
 
 
 def abstract_params(cfg: ModelConfig) -> Qwen3:

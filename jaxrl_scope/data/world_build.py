@@ -23,7 +23,9 @@ from jaxrl_scope.data.world_tokenizer import make_tokenizer
 from jaxrl_scope.train.warm_start import Demonstration, WarmStartConfig, warm_start
 from models import ModelConfig, init_params, save_hf
 
-FORMAT = 1  # raise when the meaning of the settings or of the files changes
+# At so small a width 0.02 leaves the first hundred steps to growing the weights.
+INIT_STD = 0.06
+FORMAT = 2  # raise when the meaning of the settings or of the files changes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +153,7 @@ def _build(config: WorldConfig, home: Path, on_update: Callable[[int, float], No
     scaffolds = (to_scaffold(chain) for chain in train + held_out)
     save_scaffolds(home / "scaffolds.jsonl", [s for s in scaffolds if s is not None])
     model = warm_start(
-        init_params(config.model, jax.random.key(config.seed)),
+        init_params(config.model, jax.random.key(config.seed), std=INIT_STD),
         demonstrations(config, np.random.default_rng([config.seed, 1]), frozenset(held_out)),
         config.warm_start,
         on_update,
