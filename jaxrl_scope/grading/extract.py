@@ -25,6 +25,7 @@ _LIST_GAP = re.compile(
     r"[\s$]*(?:\\[()\[\]])?[\s$]*(?:,|;|,?\s*(?:and|or|&)|,?\s*\\text\s*\{\s*,?\s*(?:and|or)\s*\})"
     r"[\s$]*(?:\\[()\[\]])?[\s$]*"
 )
+_MAX_GAP = 40
 _SUFFIX = re.compile(r"\s*(\\?%|\^\s*\\circ(?![a-zA-Z])|\^\s*\{\s*\\circ\s*\}|°)")
 _LABEL = re.compile(
     r"\[[\s*_]*(?:(SUB)[\s\-_–—#]*(\d{1,4})|(MAIN))[\s\-_]*(?:ANSWER)[\s*_]*\]", re.IGNORECASE
@@ -84,7 +85,7 @@ def find_boxes(text: str) -> list[Box]:
 
 
 def _bare_box(text: str, end: int, start: int) -> Box | None:
-    """Read `\\boxed 2`: TeX takes the next token as the argument."""
+    r"""Read `\boxed 2`: TeX takes the next token as the argument."""
     token = re.compile(r"\\[a-zA-Z]+|[0-9A-Za-z]").match(text, end)
     return Box(token[0], start, token.end()) if token else None
 
@@ -94,10 +95,14 @@ def join_boxes(text: str, boxes: list[Box]) -> str | None:
     if not boxes:
         return None
     first = len(boxes) - 1
-    while first and _LIST_GAP.fullmatch(text, boxes[first - 1].end, boxes[first].start):
+    while first and _is_list_gap(text[boxes[first - 1].end : boxes[first].start]):
         first -= 1
     suffix = _SUFFIX.match(text, boxes[-1].end)
     return ", ".join(box.text for box in boxes[first:]) + (suffix[1] if suffix else "")
+
+
+def _is_list_gap(gap: str) -> bool:
+    return len(gap) <= _MAX_GAP and _LIST_GAP.fullmatch(gap) is not None
 
 
 def boxed_answer(text: str) -> str | None:
@@ -151,3 +156,20 @@ def final_answer(response: str, label: str | None = None) -> str | None:
     if label is None:
         return boxed_answer(text)
     return labelled_answers(text).get(canonical_label(label))
+
+
+_STATED = re.compile(
+    r"(?:answer|result)s?\b[*_\s]*(?:is|are|:|=)[:\s]*(?P<value>[^\n]{1,200})|####\s*(?P<hash>[^\n]{1,200})",
+    re.IGNORECASE,
+)
+_SENTENCE_END = re.compile(r"\.(?=\s|$)|\*\*|;|, (?:which|so|since|because)\b")
+
+
+def stated_answer(response: str) -> str | None:
+    """Return the last unboxed statement ("The answer is 72.", "#### 72"); for evaluation only."""
+    text = after_think(response)
+    statements = list(_STATED.finditer(text or ""))
+    if not statements:
+        return None
+    value = _SENTENCE_END.split((statements[-1]["value"] or statements[-1]["hash"]).strip(" *"))[0]
+    return value.strip() or None

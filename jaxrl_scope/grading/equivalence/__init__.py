@@ -1,0 +1,1 @@
+"""Is an answer text equal to a gold answer text? See `answers.equivalent`."""
