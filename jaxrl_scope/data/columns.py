@@ -147,7 +147,8 @@ def first_present(row: Row, names: str) -> tuple[str, Any]:
 
 def _optional(row: Row, names: str) -> str:
     name, value = first_present(row, names)
-    return "" if value is None or value == "" else as_text(value, name)
+    is_missing = value is None or value == "" or value != value  # NaN in tables without nulls
+    return "" if is_missing else as_text(value, name)
 
 
 def _read_prompt(row: Row, columns: Columns) -> tuple[str, tuple[dict[str, str], ...] | None]:
@@ -158,9 +159,9 @@ def _read_prompt(row: Row, columns: Columns) -> tuple[str, tuple[dict[str, str],
     users = [m["content"] for m in messages if m["role"] == "user"]
     if not users:
         raise RowError("holds no message of role 'user'", field=name)
-    if columns.wrapped:
-        return _unwrap(users[-1], name), None
     own_text = get_path(row, "extra_info.problem")
+    if columns.wrapped and own_text is None:
+        return _unwrap(users[-1], name), None
     verbatim = get_path(row, "extra_info.verbatim")
     text = as_text(users[-1] if own_text is None else own_text, name)
     return text, messages if verbatim or own_text is None else None

@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxrl_scope.data.columns import seeded_rank
 from jaxrl_scope.data.problems import Problem, problem_hash
-from jaxrl_scope.data.rows import Drop, LoadReport
+from jaxrl_scope.data.rows import LoadReport
 
 
 def problem_key(problem: Problem) -> str:
@@ -39,7 +39,7 @@ def drop_long_prompts(
             kept.append(problem)
         else:
             detail = f"prompt of {length} tokens, the cap is {max_prompt_len}"
-            report.drops.append(Drop(problem.id, "too long", detail))
+            report.drop(problem.id, "too long", detail)
     return kept
 
 
@@ -59,6 +59,7 @@ def subset(
     ranked = sorted(problems, key=lambda problem: seeded_rank(seed, problem.id))
     drawn = {problem.id for problem in ranked[:size]}
     if report is not None:
-        left_out = (p for p in problems if p.id not in drawn)
-        report.drops += [Drop(p.id, "not in subset", f"seed {seed}") for p in left_out]
+        for problem in problems:
+            if problem.id not in drawn:
+                report.drop(problem.id, "not in subset", f"seed {seed}")
     return [problem for problem in problems if problem.id in drawn]

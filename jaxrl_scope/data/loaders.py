@@ -1,14 +1,15 @@
 """Problems from JSONL, parquet or a Hugging Face data set, and back to disk in verl's layout."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jaxrl_scope.data.columns import Columns, detect_columns, resolve_columns, row_to_problem
 from jaxrl_scope.data.filters import problem_key, subset
 from jaxrl_scope.data.hub import hub_preset, is_hub_name, read_hub
-from jaxrl_scope.data.problems import Problem
+from jaxrl_scope.data.problems import Problem, problem_hash
 from jaxrl_scope.data.prompts import original_messages
-from jaxrl_scope.data.rows import Drop, LoadReport, Row, RowError, read_rows, write_rows
+from jaxrl_scope.data.rows import LoadReport, Row, RowError, read_rows, write_rows
 
 
 def load_problems(
@@ -30,7 +31,8 @@ def load_problems(
       strict: stop at the first broken row instead of reporting it.
 
     Returns:
-      The problems, and a report of every row left out. Ids are unique.
+      The problems, and a report of the rows left out. Ids are unique: where a file gives one id to
+      two problems, the later one is named by `problem_hash`.
 
     Raises:
       RowError: a broken row, with `strict`. It names file, line and field.
@@ -48,17 +50,17 @@ def load_problems(
         except RowError as error:
             if strict:
                 raise
-            report.drops.append(Drop(where, "broken row", str(error)))
+            report.drop(where, "broken row", str(error))
             continue
         key = problem_key(problem)
         if key in keys:
-            report.drops.append(Drop(where, "duplicate", "same text as an earlier row"))
-        elif problem.id in ids:
-            report.drops.append(Drop(where, "duplicate id", f"{problem.id} names another problem"))
-        else:
-            keys.add(key)
-            ids.add(problem.id)
-            problems.append(problem)
+            report.drop(where, "duplicate", "same text as an earlier row")
+            continue
+        if problem.id in ids:  # files merged from several corpora number each from 0
+            problem = dataclasses.replace(problem, id=problem_hash(problem.text, problem.answer))
+        keys.add(key)
+        ids.add(problem.id)
+        problems.append(problem)
     if not problems:
         raise ValueError(f"no usable problem.\n{report.summary()}")
     if limit is not None:

@@ -7,7 +7,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 Row = Mapping[str, Any]
 
@@ -46,33 +46,40 @@ class LoadReport:
     Attributes:
       path: file or data set that was read.
       num_rows: rows seen.
-      drops: one entry per row left out, in file order, filters last.
+      counts: rows left out, by reason.
+      drops: the first `MAX_DROPS` of them, in file order, filters last (DAPO-Math's own file
+        repeats each problem a hundred times; a record of every repeat would outgrow the data).
     """
+
+    MAX_DROPS: ClassVar[int] = 1000
 
     path: str
     num_rows: int = 0
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
     drops: list[Drop] = dataclasses.field(default_factory=list)
 
     @property
     def num_kept(self) -> int:
         """Rows that became a problem or a scaffold and passed every filter so far."""
-        return self.num_rows - len(self.drops)
+        return self.num_rows - self.counts.total()
 
-    def counts(self) -> dict[str, int]:
-        """Number of rows dropped, by reason."""
-        return dict(Counter(drop.reason for drop in self.drops))
+    def drop(self, where: str, reason: str, detail: str) -> None:
+        """Count a row left out, and keep the details of the first ones."""
+        self.counts[reason] += 1
+        if len(self.drops) < self.MAX_DROPS:
+            self.drops.append(Drop(where, reason, detail))
 
     def summary(self, max_details: int = 5) -> str:
         """A few lines for people: totals, counts by reason, the first details."""
-        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(self.counts().items()))
+        counts = ", ".join(f"{count} {reason}" for reason, count in sorted(self.counts.items()))
         lines = [f"{self.path}: kept {self.num_kept} of {self.num_rows} rows"]
         if counts:
             lines[0] += f" (dropped: {counts})"
         lines += [
             f"  {drop.where}: {drop.reason}: {drop.detail}" for drop in self.drops[:max_details]
         ]
-        if len(self.drops) > max_details:
-            lines.append(f"  ... and {len(self.drops) - max_details} more")
+        if self.counts.total() > max_details:
+            lines.append(f"  ... and {self.counts.total() - max_details} more")
         return "\n".join(lines)
 
 
@@ -153,8 +160,15 @@ def write_rows(path: str | Path, rows: Iterable[Row]) -> int:
 
 
 def to_line(row: Row) -> bytes:
-    """One JSONL line. NaN and infinity are refused: other readers cannot parse them."""
-    return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    """One JSONL line.
+
+    Raises:
+      ValueError: the row holds what JSON cannot (a date, NaN, infinity, half a surrogate pair).
+    """
+    try:
+        return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cannot write a row as JSON ({error}): {str(row)[:200]}") from None
 
 
 def write_atomic(path: Path, write: Callable[[BinaryIO], object]) -> None:

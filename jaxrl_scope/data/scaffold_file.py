@@ -11,7 +11,6 @@ from typing import Any
 from jaxrl_scope.data.problems import Problem, Scaffold, problem_hash
 from jaxrl_scope.data.prompts import Messages, scaffold_messages
 from jaxrl_scope.data.rows import (
-    Drop,
     LoadReport,
     Row,
     RowError,
@@ -59,10 +58,10 @@ def load_scaffolds(
             placed = error if error.where else error.at(where)
             if strict:
                 raise placed from None
-            report.drops.append(Drop(where, "broken row", str(placed)))
+            report.drop(where, "broken row", str(placed))
             continue
         if scaffold.problem_id in scaffolds:
-            report.drops.append(Drop(where, "replaced", f"of {scaffold.problem_id}, by this row"))
+            report.drop(where, "replaced", f"{scaffold.problem_id} stood above; this row counts")
         scaffolds[scaffold.problem_id] = scaffold
     if problems is not None:
         scaffolds = link_scaffolds(scaffolds, problems, report)
@@ -88,7 +87,7 @@ def link_scaffolds(
     for key, scaffold in scaffolds.items():
         problem_id = key if key in ids else by_hash.get(scaffold_hash(scaffold))
         if problem_id is None:
-            report.drops.append(Drop(key, "no such problem", "neither its id nor its text matches"))
+            report.drop(key, "no such problem", "neither its id nor its text matches")
         else:
             linked[problem_id] = dataclasses.replace(scaffold, problem_id=problem_id)
     return linked
