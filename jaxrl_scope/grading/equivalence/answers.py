@@ -8,6 +8,7 @@ from jaxrl_scope.grading.equivalence.limits import (
     MAX_CHARS,
     LimitExceededError,
     NeedsSympyError,
+    UndefinedError,
     UnreadableError,
 )
 from jaxrl_scope.grading.equivalence.nodes import Node
@@ -71,7 +72,10 @@ def _equivalent(
     if _GROUPS.fullmatch(answer_read.text) and gold_node.kind in ("list", "set", "seq"):
         answer_read = read(answer_read.text.replace(",", ", "))
     comparator = Comparator(allow_numeric=allow_numeric)
-    if not comparator.same(gold_node, answer_read.node, strict=True):
+    try:
+        if not comparator.same(gold_node, answer_read.node, strict=True):
+            return False
+    except UndefinedError:  # an end of an interval that is no real number
         return False
     return has_form(task, gold_node, answer_read.node)
 

@@ -261,8 +261,9 @@ class Comparator(ScalarComparator):
         if gold_region is None or answer_region is None:
             if gold.kind == answer.kind == "list":
                 return self.same_multiset(list(gold.args), list(answer.args))
+            is_solved = gold_region is not None or answer_region is not None
             if gold.kind == answer.kind == "rel" and len(gold.args) == len(answer.args) == 2:
-                return self.same_inequality(gold, answer)
+                return not is_solved and self.same_inequality(gold, answer)
             return self.same_relation(gold, answer)
         if gold_region[1] and answer_region[1] and gold_region[1] != answer_region[1]:
             return False

@@ -17,6 +17,7 @@ from jaxrl_scope.grading.equivalence.limits import (
     UnreadableError,
 )
 from jaxrl_scope.grading.equivalence.nodes import Numeral
+from jaxrl_scope.grading.equivalence.units import is_unit_word
 
 
 class Token(NamedTuple):
@@ -27,7 +28,7 @@ class Token(NamedTuple):
     numeral: Numeral | None = None
 
 
-_SEPARATOR = r"(?:\\,|\\!|,\\!|,\\,|\{,\}(?:\\!)?)"
+_SEPARATOR = r"(?:,?\\[,!]\s?|\s?\{,\s?\}\s?(?:\\!)?)"
 _NUMBER = re.compile(
     rf"(?P<grouped>\d{{1,3}}(?:{_SEPARATOR}\d{{3}})+(?!{_SEPARATOR}?\d))(?P<gfrac>\.\d+)?"
     r"|(?P<commas>\d{1,3}(?:,\d{3})+(?!,?\d))(?P<cfrac>\.\d+)?"
@@ -224,6 +225,7 @@ class _Lexer:
             self.add("fn", function)
         else:
             is_text = bool(re.match(r"[a-zA-Z]", content)) and not _QUOTED_MATH.search(content)
+            is_text |= all(map(is_unit_word, re.findall(r"[a-zA-Z]+", content) or ["?"]))
             self.run(start, stop, prose=prose or is_text or name in vocabulary.TEXT_COMMANDS)
         return after
 

@@ -81,7 +81,7 @@ _ROOT_INDEX = {"√": "", "∛": "[3]", "∜": "[4]"}
 _SPECIAL_TOKEN = re.compile(r"<\|[\w▁｜|.-]{1,40}\|>|</?(?:answer|s|eos)>")
 _LAYOUT = re.compile(
     r"\\(?:(?:left|right|middle)(?:\s*\.)?|[bB]igg?[lrm]?|displaystyle|textstyle|scriptstyle"
-    r"|limits|nolimits|boldmath|rm|bf|it|sf|tt|centering|hfill|allowbreak|nobreak|strut)"
+    r"|limits|nolimits|tiny|small|normalsize|large|Large|LARGE|huge|Huge|boldmath|rm|bf|it|sf|tt|centering|hfill|allowbreak|nobreak|strut)"
     r"(?![a-zA-Z])"
 )
 _LENGTH = re.compile(

@@ -141,6 +141,8 @@ class _Reader:
 
     def item(self, tokens: list[Token]) -> Node:
         """Read one value with the words around it."""
+        if [token.kind for token in tokens] == ["…"]:
+            return Node("sym", (), "…")
         if tokens and tokens[0].kind in vocabulary.CURRENCIES:
             unit = ((vocabulary.CURRENCIES[tokens[0].kind], 1),)
             tokens = tokens[:-1] if tokens[-1].kind == tokens[0].kind else tokens
@@ -179,8 +181,8 @@ class _Reader:
         if following and following[0] in vocabulary.SCALES:
             value = Node("mul", (value, integer(vocabulary.SCALES[following[0]])))
             unit_tokens = unit_tokens[1:]
-        elif following and following[0] in ("percent", "degree", "degrees"):
-            kind = "percent" if following[0] == "percent" else "deg"
+        elif following and following[0] in vocabulary.PERCENT_WORDS | vocabulary.DEGREE_WORDS:
+            kind = "percent" if following[0] in vocabulary.PERCENT_WORDS else "deg"
             value = Node(kind, (value,)) if value.kind not in ("deg", "unit") else value
             unit_tokens = unit_tokens[1:]
         if following and following[-1] in ("celsius", "fahrenheit"):

@@ -159,8 +159,8 @@ def _is_capital(node: Node) -> bool:
 
 
 def _is_function_name(node: Node) -> bool:
-    """Match P(x), which reads as a product."""
-    return len(node.args) == 2 and _is_capital(node.args[0]) and node.args[1].kind == "sym"
+    """Match P(x) and P(2), which read as products."""
+    return len(node.args) == 2 and _is_capital(node.args[0]) and node.args[1].kind in ("sym", "num")
 
 
 def is_label(node: Node) -> bool:

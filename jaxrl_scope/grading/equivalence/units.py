@@ -19,6 +19,11 @@ def unit_base(word: str) -> str:
     return _BASES.get(word) or _BASES.get(word.lower()) or _noun(word)
 
 
+def is_unit_word(word: str) -> bool:
+    """Return whether a word is in the table of units."""
+    return word in _BASES
+
+
 def _noun(word: str) -> str:
     """Fold case and the plural of a count noun."""
     word = word.lower()

@@ -17,7 +17,7 @@ OPERATORS = {
     "lbrack": "[", "rbrack": "]", "lparen": "(", "rparen": ")", "bmod": "mod", "mod": "mod",
     "pmod": "pmod", "lor": "or", "vee": "or", "land": "and", "wedge": "and", "dots": "…",
     "ldots": "…", "cdots": "…", "frac": "frac", "sqrt": "sqrt", "binom": "binom",
-    "overline": "overline", "bar": "overline", "underline": "overline", "vec": "style",
+    "overline": "overline", "bar": "overline", "vec": "style",
     "overrightarrow": "style", "hat": "style", "widehat": "style", "tilde": "style",
     "dot": "style", "angle": "angle", "triangle": "angle", "begin": "begin", "end": "end",
     "emptyset": "∅", "varnothing": "∅", "top": "transpose",
@@ -45,14 +45,16 @@ FUNCTION_SYNONYMS = {
 }  # fmt: skip
 BIG_OPERATORS = words("sum prod int iint iiint oint lim limsup liminf sup inf coprod det")
 IGNORED = words("nonumber notag hline relax")
-TEXT_COMMANDS = words("text mbox textnormal textrm textit textsf texttt textup hbox textbf")
-UPRIGHT_COMMANDS = words("mathrm operatorname mathsf mathtt mathbf boldsymbol bm mathit")
+TEXT_COMMANDS = words("text mbox textnormal textrm textit textsf texttt textup hbox textbf emph")
+UPRIGHT_COMMANDS = words("mathrm operatorname mathsf mathtt mathbf boldsymbol bm mathit underline")
 BOLD_COMMANDS = words("mathbf boldsymbol bm")
 HIDING_COMMANDS = words("phantom hphantom vphantom")
 LETTER_COMMANDS = words("mathbb mathcal mathfrak mathscr")
 
 # English around a value.
 
+PERCENT_WORDS = words("percent percentage pct")
+DEGREE_WORDS = words("degree degrees deg")
 COPULAS = words("is are be equals equal was were being")
 NEGATIONS = words("not no never cannot isn neither nor except without non un")
 ASSENT = words("yes no")
@@ -99,5 +101,5 @@ UNIT_FILLER = words("of the a an in each total altogether approximately about")
 BARE_UNITS = words("cm mm km kg mg mL ml ft lb lbs oz mph Hz kPa kJ kW mol sec hr hrs yd usd am pm")
 # Short words that are prose wherever they stand, never a product of letters.
 SHORT_WORDS = BARE_UNITS | words(
-    "and or is are the not yes no of for if all any iff odd none cup cups per"
+    "and or is are the not yes no of for if all any iff odd none cup cups per pct"
 )
