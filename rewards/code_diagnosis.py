@@ -33,10 +33,10 @@ RESIDUAL_BUCKETS = ("interface mismatch", "numeric convention", "local error")
 class Proportion(NamedTuple):
     """A share per step with its Wilson interval; 0 in [0, 1] where there is no trial."""
 
-    share: Float[Array, "*batch"]
-    low: Float[Array, "*batch"]
-    high: Float[Array, "*batch"]
-    trials: Int[Array, "*batch"]
+    share: Float[Array, "*cells"]
+    low: Float[Array, "*cells"]
+    high: Float[Array, "*cells"]
+    trials: Int[Array, "*cells"]
 
 
 class StepSpread(NamedTuple):
@@ -49,7 +49,7 @@ class StepSpread(NamedTuple):
 
 
 def wilson_interval(
-    successes: Int[ArrayLike, "*batch"], trials: Int[ArrayLike, "*batch"], *, z: float = Z_95
+    successes: Int[ArrayLike, "*cells"], trials: Int[ArrayLike, "*cells"], *, z: float = Z_95
 ) -> Proportion:
     """Wilson score interval of a proportion; unlike the normal one it holds near 0 and 1.
 
@@ -106,7 +106,6 @@ def prefix_survival(ledger: Ledger) -> Proportion:
       ValueError: a ledger that is not [B, G, S].
 
     Example:
-      >>> from rewards.code_steps import step_ledger
       >>> r = jnp.array([[[1, 0], [0, 0]]])
       >>> prefix_survival(step_ledger(r, r, r, jnp.array([2]))).share.tolist()
       [1.0, 0.5]
@@ -131,7 +130,6 @@ def step_spread(ledger: Ledger) -> StepSpread:
       ValueError: a ledger that is not [B, G, S].
 
     Example:
-      >>> from rewards.code_steps import step_ledger
       >>> r = jnp.array([[[1, 1], [1, 1], [0, 0], [0, 0]]])
       >>> spread = step_spread(step_ledger(r, r, r, jnp.array([2])))
       >>> spread.across.tolist(), spread.within.tolist()
@@ -166,7 +164,7 @@ def advantage_quantiles(
 
     Example:
       >>> a = jnp.array([[[-1.0], [3.0], [2.0]]])
-      >>> advantage_quantiles(a, jnp.ones((1, 3, 1)), quantiles=[0.0, 0.5, 1.0])[:, 0].tolist()
+      >>> advantage_quantiles(a, jnp.ones((1, 3, 1)), quantiles=(0.0, 0.5, 1.0))[:, 0].tolist()
       [1.0, 2.0, 3.0]
     """
     advantages, mask = as_float32("advantages", advantages), as_flags("mask", mask)
@@ -202,7 +200,6 @@ def residual_rates(ledger: Ledger, bucket: Int[ArrayLike, "B G S"]) -> Proportio
       ValueError: a ledger that is not [B, G, S], `bucket` of another shape, a bucket outside 0..2.
 
     Example:
-      >>> from rewards.code_steps import step_ledger
       >>> ledger = step_ledger(jnp.zeros((1, 4, 1)), jnp.array([[[1], [1], [0], [0]]]),
       ...                      jnp.ones((1, 4, 1)), jnp.array([1]))
       >>> residual_rates(ledger, jnp.array([[[0], [2], [0], [0]]])).share[:, 0].tolist()
