@@ -89,6 +89,8 @@ def _prefixes(text: str, start: int) -> Iterator[tuple[Value, bool, list[str], i
     if first is None:
         return
     value, end, kind = first
+    if kind == "power" and (base := _primary(text, start, 0)):
+        yield base[0], base[2] != "group", [base[2]], base[1]  # "12!" shows 12 as well
     yield value, kind not in ("power", "group"), [kind], end
     if text[end : end + 1] == "%":
         yield value / 100, True, [kind, "percent"], end + 1

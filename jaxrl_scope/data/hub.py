@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from jaxrl_scope.data.rows import Row
 
-_NAME = re.compile(r"([\w.-]+/[\w.-]+)(?::([\w.-]+))?(?::([\w.\[\]%+-]+))?")
+_PART = r"(?::([\w.+-]+(?:\[[^\]]*\])?))?"  # "train", "test[:10%]"
+_NAME = re.compile(rf"([\w.-]+/[\w.-]+){_PART}{_PART}")
 
 # What is usually meant by a name alone: column preset, configuration, split.
 KNOWN: Mapping[str, tuple[str, str | None, str]] = {
