@@ -21,18 +21,7 @@ def plot_probe(bins: Sequence[Bin], path: str | Path) -> None:
         x, scaffold, yerr=[below, above], marker="o", capsize=3, label="scaffold prompt (95 %)"
     )
     axes.plot(x, [100 * e.original_accuracy for e in bins], "s--", label="original prompt")
-    for entry in bins:
-        axes.annotate(
-            f"n={entry.num_samples}",
-            (entry.prefix, 0),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-            color="grey",
-        )
-    axes.set_xticks(x)
+    axes.set_xticks(x, [f"{entry.prefix}\nn={entry.num_samples:,}" for entry in bins])
     axes.set_xlabel("length of the correct prefix of sub-answers")
     axes.set_ylabel("main-answer accuracy, %")
     axes.set_ylim(-3, 103)
