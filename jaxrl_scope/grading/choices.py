@@ -35,6 +35,7 @@ _LEADING = re.compile(
     r"\s*[*_]{0,3}\(?(?P<letters>[A-Z])(?:[.):][*_]{0,3}(?:\s|$)|\)?[*_]{0,3}\s*$)"
 )
 _HEDGE = re.compile(r"[*_)\]}$]*,?\s*(?:or|/)\s*\W{0,3}[A-Z]\b")
+_OPTION_LINE = re.compile(r"^\s{0,8}[*_]{0,3}\(?[A-Z][.)]", re.MULTILINE)
 # After A or I, which are also words, the sentence must not run on as prose does.
 _ENDS_LETTER = re.compile(r"[*_)\]}$\\]*(?:\s*$|[.,;:!*)\]\\}$]|\s(?:because|since|as|for|and|-))")
 
@@ -103,7 +104,7 @@ def _stated(text: str, num_letters: int) -> frozenset[str] | None:
     found = _last_statement(text)
     if found is None:
         match = _LEADING.match(text)
-        found = match["letters"] if match else None
+        found = match["letters"] if match and len(_OPTION_LINE.findall(text)) < 2 else None
     if not found or any(ord(letter) - ord("A") >= num_letters for letter in found):
         return None
     return frozenset(found)

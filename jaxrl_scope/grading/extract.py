@@ -18,7 +18,8 @@ import re
 MAX_BOX_DEPTH = 200  # boxes inside boxes; nothing real goes beyond two
 
 _THINK = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
-_BOX = re.compile(r"\\boxed(?![a-zA-Z])\s*")
+_BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
+_BARE = re.compile(r"\\[a-zA-Z]+|-?\d+(?:\.\d+)?|[A-Za-z]")
 _BRACES = re.compile(r"\\[{}\\]|[{}]")
 _PLACEHOLDER = re.compile(r"(?:\s|\\[a-z]?dots|[.…_?~])*")
 _LIST_GAP = re.compile(
@@ -27,8 +28,10 @@ _LIST_GAP = re.compile(
 )
 _MAX_GAP = 40
 _SUFFIX = re.compile(r"\s*(\\?%|\^\s*\\circ(?![a-zA-Z])|\^\s*\{\s*\\circ\s*\}|°)")
+_NAME = r"(?:(SUB)[\s\-_–—#]{0,3}(\d{1,4})|(MAIN))[\s\-_]{0,3}ANSWER[\s*_]{0,4}"
+# In brackets anywhere; without them at the start of a line and before a colon.
 _LABEL = re.compile(
-    r"\[[\s*_]*(?:(SUB)[\s\-_–—#]*(\d{1,4})|(MAIN))[\s\-_]*(?:ANSWER)[\s*_]*\]", re.IGNORECASE
+    rf"\[[\s*_]{{0,4}}{_NAME}(?:\\?\]|:)|^[\s*_#>\-]{{0,8}}{_NAME}:", re.IGNORECASE | re.MULTILINE
 )
 
 
@@ -85,8 +88,8 @@ def find_boxes(text: str) -> list[Box]:
 
 
 def _bare_box(text: str, end: int, start: int) -> Box | None:
-    r"""Read `\boxed 2`: TeX takes the next token as the argument."""
-    token = re.compile(r"\\[a-zA-Z]+|[0-9A-Za-z]").match(text, end)
+    r"""Read `\boxed 2`: the next token is the argument, a numeral as a whole."""
+    token = _BARE.match(text, end)
     return Box(token[0], start, token.end()) if token else None
 
 
@@ -130,7 +133,7 @@ def labelled_answers(text: str) -> dict[str, str | None]:
     """
     boxes = find_boxes(text)
     marks = [
-        (match.start(), "MAIN" if match[3] else f"SUB-{int(match[2])}")
+        (match.start(), f"SUB-{int(match[2] or match[5])}" if match[1] or match[4] else "MAIN")
         for match in _LABEL.finditer(text)
     ]
     if not marks:

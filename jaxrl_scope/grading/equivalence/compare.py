@@ -56,25 +56,25 @@ class Comparator(ScalarComparator):
         """
         gold, gold_unit = split_unit(gold)
         answer, answer_unit = split_unit(answer)
+        gold_read, answer_read = self.resolve(gold, is_name), self.resolve(answer, is_label)
+        if gold_read is None or answer_read is None:
+            return False
+        (gold_name, gold_value), (answer_name, answer_value) = gold_read, answer_read
+        gold_unit = gold_unit or split_unit(gold_value)[1]
+        answer_unit = answer_unit or split_unit(answer_value)[1]
         if conflict(gold_unit, answer_unit):
             return False
-        gold_value, answer_value = self.resolve(gold, is_name), self.resolve(answer, is_label)
-        if gold_value is None or answer_value is None:
-            return False
-        gold_name, gold_value = gold_value
-        answer_name, answer_value = answer_value
-        if gold_value.kind == "rel" or (gold_name and answer_value.kind == "rel"):
-            if _is_equation(gold) and _is_equation(answer):
-                return self.same_equation(gold, answer)
-        elif gold_name and answer_name and canonical(gold_name) != canonical(answer_name):
-            return self.same_named(gold, answer)
+        both_are_equations = _is_equation(gold) and _is_equation(answer)
+        if both_are_equations and "rel" in (gold_value.kind, answer_value.kind):
+            return self.same_equation(gold, answer)
         if answer_value.kind == "rel" and _is_equation(answer):
             return False
-        if gold_name and answer_name and self.same_value(gold_value, answer_value, strict=strict):
-            return True
-        if gold_name and answer_name:
-            return _is_equation(gold) and self.same_equation(gold, answer)
-        return self.same_value(gold_value, answer_value, strict=strict)
+        if gold_name is None or answer_name is None:
+            return self.same_value(gold_value, answer_value, strict=strict)
+        if canonical(gold_name) != canonical(answer_name):
+            return self.same_named(gold, answer)
+        is_same = self.same_value(gold_value, answer_value, strict=strict)
+        return is_same or self.same_equation(gold, answer)
 
     def resolve(self, node: Node, names) -> tuple[Node | None, Node] | None:
         """Read "x = 5", "2+3 = 5", "x = 2+3 = 5", "9√15 ≈ 34.86" as (name, value).
@@ -153,7 +153,10 @@ class Comparator(ScalarComparator):
 
     def same_value(self, gold: Node, answer: Node, *, strict: bool = False) -> bool:
         """Compare what stands on the right of the names."""
-        gold, answer = split_unit(gold)[0], split_unit(answer)[0]
+        gold, gold_unit = split_unit(gold)
+        answer, answer_unit = split_unit(answer)
+        if conflict(gold_unit, answer_unit):
+            return False
         if looks_like_region(gold) or looks_like_region(answer):
             return self.same_set_of_reals(gold, answer)
         gold_items, answer_items = self.items(gold), self.items(answer)
@@ -240,6 +243,8 @@ class Comparator(ScalarComparator):
         gold_values = [value for _, value in gold_items]
         answer_values = [value for _, value in answer_items]
         if gold_names or answer_names:
+            if "set" in (gold.kind, answer.kind):
+                return False
             return self.in_order(tuple(gold_values), tuple(answer_values))
         return self.same_multiset(gold_values, answer_values)
 

@@ -164,6 +164,8 @@ class Parser(Cursor):
                 node = Node("sym", (), canonical(node) + "'")
                 node = applied(self, node)
             elif self.accept("%"):
+                if node.kind == "percent":
+                    raise UnreadableError("two percent signs")
                 node = Node("percent", (node,))
             elif self.accept("°"):
                 node = self.degrees(node)

@@ -24,9 +24,11 @@ from jaxrl_scope.grading.equivalence.normalize import normalize
 from jaxrl_scope.grading.equivalence.parser import parse
 from jaxrl_scope.grading.equivalence.units import read_unit
 
+_NO_UNITS = vocabulary.NEGATIONS | vocabulary.SCALES.keys() | vocabulary.NOT_UNITS
 _OPENERS = frozenset(["(", "[", "{", "\\{", "⟨", "⌊", "⌈", "begin"])
 _CLOSERS = frozenset([")", "]", "}", "\\}", "⟩", "⌋", "⌉", "end"])
 _SEPARATORS = frozenset([",", ";", "and", "or"])
+_TEMPERATURES = {"c": "degC", "degC": "degC", "f": "degF", "degF": "degF"}
 _PHRASES = {
     "all real numbers": Node("const", (), "RR"), "all reals": Node("const", (), "RR"),
     "real numbers": Node("const", (), "RR"), "all integers": Node("const", (), "ZZ"),
@@ -185,9 +187,9 @@ class _Reader:
             kind = "percent" if following[0] in vocabulary.PERCENT_WORDS else "deg"
             value = Node(kind, (value,)) if value.kind not in ("deg", "unit") else value
             unit_tokens = unit_tokens[1:]
-        if following and following[-1] in ("celsius", "fahrenheit"):
-            value = value.args[0] if value.kind == "deg" else value
-        unit = read_unit(list(_unit_parts(unit_tokens)))
+        unit = read_unit(_unit_parts(unit_tokens))
+        if value.kind == "deg" and len(unit) == 1 and unit[0][0] in _TEMPERATURES:
+            value, unit = value.args[0], ((_TEMPERATURES[unit[0][0]], 1),)
         return Node("unit", (value,), unit) if unit else value
 
 
@@ -248,7 +250,7 @@ def _unit_parts(tokens: list[Token]) -> list[tuple[str, int | str]]:
     for index, token in enumerate(tokens):
         previous = tokens[index - 1].kind if index else ""
         if token.kind == "word":
-            if token.text.lower() in vocabulary.NEGATIONS | vocabulary.SCALES.keys():
+            if token.text.lower() in _NO_UNITS:
                 raise UnreadableError("words that change the value")
             parts.append(("/", 0) if token.text.lower() == "per" else ("word", token.text))
         elif token.kind == "num" and token.numeral and _is_exponent(tokens, index):

@@ -61,6 +61,11 @@ def read_region(node: Node) -> tuple[Region, frozenset[str]] | None:
     return None if region is None else (region, frozenset(variables))
 
 
+def _is_variable(node: Node) -> bool:
+    """Return whether an inequality in this quantity is solved: x, f(x), AB, but not |x|."""
+    return is_name(node) and node.kind not in ("fn", "seq")
+
+
 def _read(node: Node, variables: set[str]) -> Region | None:
     if node == Node("const", (), "RR"):
         return _REALS
@@ -108,18 +113,18 @@ def _point(node: Node) -> Region:
 def _read_inequality(node: Node, variables: set[str]) -> Region | None:
     """Read "x > 2", "2 < x", "1 < x <= 3"; an unsolved inequality is no region."""
     operators = node.data
-    if len(node.args) == 2 and not is_name(node.args[0]) and is_name(node.args[1]):
+    if len(node.args) == 2 and not _is_variable(node.args[0]) and _is_variable(node.args[1]):
         node = Node("rel", node.args[::-1], (_FLIPPED.get(operators[0], "="),))
         operators = node.data
     if not set(operators) <= INEQUALITIES:
         return None
     if len(node.args) == 2:
         name, value = node.args
-        if not is_name(name):
+        if not _is_variable(name):
             return None
         variables.add(canonical(name))
         return _half_line(operators[0], value)
-    if len(node.args) != 3 or not is_name(node.args[1]):
+    if len(node.args) != 3 or not _is_variable(node.args[1]):
         return None
     low, name, high = node.args
     variables.add(canonical(name))

@@ -80,6 +80,8 @@ class ScalarComparator:
             pairs.append((gold, Node(answer_mark, (answer,))))
         elif gold_mark != answer_mark:
             return False
+        if strict and gold_mark == "percent" and not _is_written(answer):
+            return False
         return any(self.same_number(*pair, strict=strict and not gold_mark) for pair in pairs)
 
     def same_number(self, gold: Node, answer: Node, *, strict: bool) -> bool:
@@ -141,7 +143,13 @@ class ScalarComparator:
 
 def _is_rational(node: Node) -> bool:
     """Return whether a value is written with numerals and arithmetic only."""
-    return all(part.kind in ("num", "div", "neg", "add", "mul", "percent") for part in walk(node))
+    kinds = ("num", "div", "neg", "add", "mul", "percent", "deg")
+    return all(part.kind in kinds for part in walk(node))
+
+
+def _is_written(node: Node) -> bool:
+    """Return whether a number is a numeral or a fraction, with nothing left to work out."""
+    return all(part.kind in ("num", "div", "neg", "percent") for part in walk(node))
 
 
 def _has_symbolic_constant(node: Node) -> bool:

@@ -94,6 +94,11 @@ UNITS = {
     "yuan": "yuan rmb", "unit": "unit units", "am": "am", "pm": "pm", "mph": "mph",
     "acre": "acre acres",
 }  # fmt: skip
+# Words after a number that are neither units nor things counted.
+NOT_UNITS = words(
+    "january february march april may june july august september october november december jan feb "
+    "mar apr jun jul aug sept oct nov dec monday tuesday wednesday thursday friday saturday sunday"
+)
 POWER_WORDS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 POWER_SUFFIXES = {"squared": 2, "cubed": 3}
 UNIT_FILLER = words("of the a an in each total altogether approximately about")
