@@ -64,8 +64,8 @@ def describe(config: TrainConfig) -> str:
     }
     lines = [
         f"stage {config.stage}, preset {config.preset}, seed {config.seed}",
-        f"batch: {data.batch_problems} problems x {rollout.group} rollouts = {rows} rows of at most "
-        f"{data.max_prompt_len} + {rollout.max_response_len} tokens",
+        f"batch: {data.batch_problems} problems x {rollout.group} rollouts = {rows} rows "
+        f"of at most {data.max_prompt_len} + {rollout.max_response_len} tokens",
         f"updates: {config.updates} batches x {update.steps} optimizer steps = {config.num_steps} "
         f"steps, {config.updates * rows} rollouts in all (and as many again at most, on scaffolds)",
         f"microbatch: {fit * shards} rows of full length "

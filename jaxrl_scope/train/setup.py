@@ -127,15 +127,15 @@ def load_inputs(config: TrainConfig, sources: Sources, mesh: Mesh | None) -> Inp
     scaffolds: dict[str, Scaffold] = {}
     if sources.scaffolds:
         scaffolds, report = load_scaffolds(
-            sources.scaffolds, problems=problems, strict=config.data.strict
+            sources.scaffolds, problems=[*problems, *validation], strict=config.data.strict
         )
         scaffolds = {
             name: scaffold
             for name, scaffold in scaffolds.items()
             if len(prompts.scaffold(scaffold)) <= config.data.max_prompt_len
         }
-        missing = len(problems) - len(scaffolds)
-        notes.append(f"{report.summary()}\n  {missing} training problems have no scaffold")
+        missing = sum(problem.id not in scaffolds for problem in problems)
+        notes.append(f"{report.summary()}; {missing} training problems have none")
     return Inputs(
         model_config, model, tokenizer, prompts, problems, scaffolds, validation, tuple(notes)
     )

@@ -132,7 +132,7 @@ class Updater:
             functools.partial(_accumulate, loss_config, *model_args), donate_argnames="total"
         )
         self._first = jax.jit(functools.partial(_gradient, loss_config, *model_args))
-        self._apply = jax.jit(functools.partial(_apply, optimizer), donate_argnums=(0, 1))
+        self._apply = jax.jit(functools.partial(_apply, optimizer), donate_argnames="state")
         self._logprobs = jax.jit(functools.partial(_logprobs, *model_args))
 
     def update(
@@ -247,6 +247,6 @@ def _apply(optimizer, state: TrainState, total) -> tuple[TrainState, dict[str, j
     params = optax.apply_updates(state.params, updates)
     metrics = {name: divide(pair) for name, pair in outputs.metrics.items()}
     metrics["policy/loss"] = divide(outputs.loss)
-    metrics["policy/grad_norm"] = optax.global_norm(gradient)
+    metrics["policy/grad_norm"] = optax.tree.norm(gradient)
     metrics["policy/tokens"] = outputs.metrics["policy/entropy"][1]
     return TrainState(params, opt_state, state.step + 1), metrics
