@@ -3,7 +3,6 @@
 import concurrent.futures
 import dataclasses
 import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from jaxrl_scope.data.columns import seeded_rank
@@ -43,7 +42,7 @@ class ScaffoldBuilder:
     Args:
       teacher: asks the decomposing model.
       cache: outcomes; what is there already is not asked again.
-      verify: grades a batch; calls are serialised, so that any verifier will do.
+      verify: grades a batch, from several threads at once (`VerifierPool.verify_batch` does).
       checker: asks the model that decides P and D beyond rules; None leaves them to the rules.
       settings: how hard to try.
     """
@@ -62,7 +61,6 @@ class ScaffoldBuilder:
         self._verify = verify
         self._checker = checker
         self._settings = settings or BuildSettings()
-        self._verify_lock = threading.Lock()
 
     def build(
         self, problems: Sequence[Problem], *, on_done: Callable[[Problem], None] | None = None
@@ -141,16 +139,14 @@ class ScaffoldBuilder:
         if fault := form_fault(problem.answer):
             return fault
         item = Item(problem.answer, boxed(problem.answer), problem.task, None, problem.choices)
-        with self._verify_lock:
-            accepted = self._verify([item])[0] == Verdict.CORRECT
+        accepted = self._verify([item])[0] == Verdict.CORRECT
         return None if accepted else "is not accepted by the verifier against itself"
 
     def _violations(self, problem: Problem, chain: Scaffold) -> list[Violation] | str:
         """What is wrong with a chain, or as a string why the checker could not say."""
-        with self._verify_lock:
-            found = find_violations(
-                chain, problem, self._verify, instructions=self._settings.instructions
-            )
+        found = find_violations(
+            chain, problem, self._verify, instructions=self._settings.instructions
+        )
         if found or self._checker is None:
             return found
         reply = self._checker.ask(checker_question(problem, chain))

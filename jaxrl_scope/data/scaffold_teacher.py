@@ -8,6 +8,7 @@ from jaxrl_scope.data.prompts import problem_text
 from jaxrl_scope.data.questions import strip_label
 from jaxrl_scope.data.scaffold_rules import Violation
 from jaxrl_scope.grading.chat_types import Question
+from jaxrl_scope.grading.extract import find_boxes
 
 TEACHER_VERSION = "scaffold-teacher/1"
 CHECKER_VERSION = "scaffold-checker/1"
@@ -170,10 +171,11 @@ def _tagged(tag: str, text: str) -> str:
 def _bare(answer: str) -> str:
     """The answer without dollar signs or a box around it."""
     text = answer.strip()
-    for start, end in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\boxed{", "}")):
+    for start, end in (("$$", "$$"), ("$", "$"), (r"\(", r"\)")):
         inner = text[len(start) : len(text) - len(end)]
-        if text.startswith(start) and text.endswith(end) and len(text) > len(start) + len(end):
-            balanced = start != r"\boxed{" or inner.count("{") == inner.count("}")
-            if "$" not in inner and balanced:
-                text = inner.strip()
-    return text
+        if text.startswith(start) and text.endswith(end) and inner and end not in inner:
+            text = inner.strip()
+            break
+    boxes = find_boxes(text)
+    is_one_box = len(boxes) == 1 and (boxes[0].start, boxes[0].end) == (0, len(text))
+    return boxes[0].text.strip() if is_one_box else text
