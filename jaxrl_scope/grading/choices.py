@@ -25,11 +25,16 @@ _STATEMENT = re.compile(
     r"(?i:(?:the\s)?(?:correct\s|final\s)?(?:answer|choice|option|letter)[*_\s:]{0,4})?"
     r"(?i:(?:for sure|definitely|clearly|certainly|surely|probably|likely|indeed|thus)\s)?"
     r"(?:\$|\\\(|\\(?:text|math)\w{0,4}\s?\{|[*_\s]){0,8}"
-    r"(?P<letters>\(?[A-Z]\)?(?:\s?(?:,|&|and)\s?\(?[A-Z]\)?)*)(?P<after>[^\n]{0,12})",
+    r"(?P<letters>[(\[]?[A-Z][)\]]?(?:\s?(?:,|&|and)\s?[(\[]?[A-Z][)\]]?)*)(?P<after>[^\n]{0,12})",
 )
 _OPTION = re.compile(
-    r"\b(?i:(?:choose|pick|select|is)\s+(?:option|choice)|(?:option|choice))\s+"
-    r"\(?(?P<letters>[A-Z])\)?(?P<after>\s+(?i:is\s+(?:the\s+)?(?:correct|right|answer|best)).*)"
+    r"\b(?i:option|choice)\s\(?(?P<letters>[A-Z])\)?"
+    r"(?P<after>\s(?i:is\s(?:the\s)?(?:correct|right|answer|best)).{0,12})"
+)
+_CHOSEN = re.compile(
+    r"\b(?i:choose|pick|select|go with)\s(?i:(?:option|choice|answer)\s)?"
+    r"\(?(?P<letters>[A-Z])\)?(?P<after>\s{0,4}(?:[.,;:]|$).{0,8})",
+    re.MULTILINE,
 )
 _LEADING = re.compile(
     r"\s*[*_]{0,3}\(?(?P<letters>[A-Z])(?:[.):][*_]{0,3}(?:\s|$)|\)?[*_]{0,3}\s*$)"
@@ -112,7 +117,7 @@ def _stated(text: str, num_letters: int) -> frozenset[str] | None:
 
 def _last_statement(text: str) -> str | None:
     best: tuple[int, str] | None = None
-    for pattern in (_STATEMENT, _OPTION):
+    for pattern in (_STATEMENT, _OPTION, _CHOSEN):
         for match in pattern.finditer(text):
             letters = re.sub(r"[^A-Z]", "", match["letters"])
             after = match["after"]

@@ -22,10 +22,8 @@ _BOX = re.compile(r"\\(?:boxed|fbox)(?![a-zA-Z])\s*")
 _BARE = re.compile(r"\\[a-zA-Z]+|-?\d+(?:\.\d+)?|[A-Za-z]")
 _BRACES = re.compile(r"\\[{}\\]|[{}]")
 _PLACEHOLDER = re.compile(r"(?:\s|\\[a-z]?dots|[.…_?~])*")
-_LIST_GAP = re.compile(
-    r"[\s$]*(?:\\[()\[\]])?[\s$]*(?:,|;|,?\s*(?:and|or|&)|,?\s*\\text\s*\{\s*,?\s*(?:and|or)\s*\})"
-    r"[\s$]*(?:\\[()\[\]])?[\s$]*"
-)
+_GAP_FILLER = re.compile(r"\s|\$|\\[()\[\],;:! ]|\\q?quad(?![a-z])")
+_LIST_GAP = re.compile(r",|;|,?(?:and|or|&)|,?\\(?:text|mbox|textrm)\{,?(?:and|or)\}")
 _MAX_GAP = 40
 _SUFFIX = re.compile(r"\s*(\\?%|\^\s*\\circ(?![a-zA-Z])|\^\s*\{\s*\\circ\s*\}|°)")
 _NAME = r"(?:(SUB)[\s\-_–—#]{0,3}(\d{1,4})|(MAIN))[\s\-_]{0,3}ANSWER[\s*_]{0,4}"
@@ -105,7 +103,7 @@ def join_boxes(text: str, boxes: list[Box]) -> str | None:
 
 
 def _is_list_gap(gap: str) -> bool:
-    return len(gap) <= _MAX_GAP and _LIST_GAP.fullmatch(gap) is not None
+    return len(gap) <= _MAX_GAP and bool(_LIST_GAP.fullmatch(_GAP_FILLER.sub("", gap)))
 
 
 def boxed_answer(text: str) -> str | None:

@@ -116,12 +116,13 @@ def normalize(text: str) -> str:
 
 def _strip_end(text: str) -> str:
     """Drop closing punctuation, spacing commands and line breaks."""
-    while True:
+    while not text.endswith(".."):  # an ellipsis says that values follow
         # A backslash that is left over belonged to "\\," or to a line break.
         stripped = text.removesuffix("\\!").rstrip(" \t\n.,;:").rstrip("\\")
         if stripped == text:
-            return text
+            break
         text = stripped
+    return text
 
 
 def _fold_unicode(text: str) -> str:

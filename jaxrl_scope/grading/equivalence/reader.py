@@ -35,9 +35,9 @@ _PHRASES = {
     "empty set": Node("set"),
 }  # fmt: skip
 _BASED = re.compile(
-    r"\(?(?P<digits>(?=[0-9A-Za-z]*[0-9])[0-9A-Fa-f]+)\)?\s*_\s*"
+    r"\{?\(?(?P<digits>(?=[0-9A-Za-z]*[0-9])[0-9A-Fa-f]+)\)?\s*_\s*"
     r"(?:\{\s*\(?(?:\\(?:text|mathrm)\s*\{\s*(?P<word>[a-z]+)\s*\}|(?P<base>\d{1,2}))\)?\s*\}"
-    r"|\\text\s*\{\s*(?P<word2>[a-z]+)\s*\}|(?P<base2>\d))"
+    r"|\\text\s*\{\s*(?P<word2>[a-z]+)\s*\}|(?P<base2>\d))\}?"
 )
 
 
