@@ -22,7 +22,7 @@ PUBLISHED = {
         {
             "role": "user",
             "content": "Sub-problem 1: Find the area $A$ of a square with side $s$.\n"
-            "Sub-problem 2: Using $A$ from Sub-problem 1, find the volume of the cube on the square.\n"
+            "Sub-problem 2: Using $A$ from Sub-problem 1, find the volume of the cube.\n"
             "Main Problem: Find the ratio of that volume to $A$ as a power of $s$.",
         }
     ],
