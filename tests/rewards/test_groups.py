@@ -42,18 +42,22 @@ def oracle(rewards, keep, ddof=0, eps=0.0, normalize_std=True):
     return out
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 12])
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"ddof": 1, "eps": 1e-6}, {"normalize_std": False}, {"eps": 0.5}],
-    ids=["default", "verl", "dr", "eps"],
-)
-def test_matches_the_loop(size, options):
+OPTIONS = ({}, {"ddof": 1, "eps": 1e-6}, {"normalize_std": False}, {"eps": 0.5})
+
+
+@jax.jit
+def all_options(rewards, keep):
+    return [group_advantages(rewards, keep, **options) for options in OPTIONS]
+
+
+@pytest.mark.parametrize("size", [*ODD_SIZES, 1, 2])
+def test_matches_the_loop(size):
     rng = np.random.default_rng(size)
-    rewards = rng.normal(size=(40, size)).astype(np.float32)
-    keep = rng.random((40, size)) < 0.8
-    got = advantages(rewards, keep, **options)
-    np.testing.assert_allclose(got, oracle(rewards, keep, **options), rtol=2e-5, atol=2e-6)
+    for _ in range(10):
+        rewards = rng.normal(size=(8, size)).astype(np.float32)
+        keep = rng.random((8, size)) < 0.8
+        for options, got in zip(OPTIONS, all_options(rewards, keep), strict=True):
+            np.testing.assert_allclose(got, oracle(rewards, keep, **options), rtol=2e-5, atol=2e-6)
 
 
 @given(rewards_b_g, masks_b_g)
@@ -72,12 +76,12 @@ def test_known_values():
     np.testing.assert_allclose(sample[0, 0], math.sqrt(7) * math.sqrt(7 / 8), rtol=1e-6)
 
 
-@pytest.mark.parametrize("size", [*ODD_SIZES, 1, 8])
-@pytest.mark.parametrize("options", [{}, {"ddof": 1, "eps": 1e-6}, {"normalize_std": False}])
-def test_equal_rewards_give_exactly_zero(size, options):
+@pytest.mark.parametrize("size", [*ODD_SIZES, 1, 2])
+def test_equal_rewards_give_exactly_zero(size):
     values = np.array([0.1, 0.3, 0.7, 1 / 3, 0.2462, 1e-30, 1e30, -7.7], np.float32)
     rewards = np.repeat(values[:, None], size, axis=1)
-    assert (np.asarray(advantages(rewards, **options)) == 0.0).all()
+    for got in all_options(rewards, np.ones((8, size), bool)):
+        assert (np.asarray(got) == 0.0).all()
 
 
 @pytest.mark.parametrize("size", ODD_SIZES)

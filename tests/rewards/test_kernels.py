@@ -15,7 +15,8 @@ import typeguard
 import rewards
 
 D = 8  # leading axis: one entry per fake device
-G, N, S, T = 5, 4, 4, 9
+G = N = S = 5  # alike, so that running op by op compiles few distinct operations
+T = 9
 rng = np.random.default_rng(0)
 
 
@@ -39,7 +40,7 @@ class Case:
     args: tuple[np.ndarray, ...]
 
 
-ENDS = np.tile(np.array([1, 3, 4, 7], np.int32), (D, 1))
+ENDS = np.tile(np.array([1, 2, 3, 4, 7], np.int32), (D, 1))
 CASES = {
     "group_advantages": Case(rewards.group_advantages, (reals(G), flags(G))),
     "group_advantages_dr": Case(
@@ -135,21 +136,42 @@ def test_every_kernel_has_a_case():
     assert kernels <= CASES.keys()
 
 
-@each_kernel
-def test_one_value_under_every_transformation(case):
+@pytest.fixture(scope="module")
+def results():
+    """Every case batched by `vmap` on one device, and entry by entry on D devices by `pmap`.
+
+    One program each: compiling the cases one at a time takes several times as long.
+    """
     assert jax.device_count() == D
-    one_by_one = jax.pmap(case.kernel)(*case.args)  # each device runs the kernel on one entry
-    assert_same(jax.jit(jax.vmap(case.kernel))(*case.args), one_by_one)
-    first = jax.tree.map(lambda x: x[0], jax.device_get(one_by_one))
-    assert_same(case.kernel(*(x[0] for x in case.args)), first)
+
+    def run(all_args):
+        return [case.kernel(*args) for case, args in zip(CASES.values(), all_args, strict=True)]
+
+    all_args = [case.args for case in CASES.values()]
+    batched = dict(zip(CASES, jax.jit(jax.vmap(run))(all_args), strict=True))
+    one_by_one = dict(zip(CASES, jax.pmap(run)(all_args), strict=True))
+    return batched, jax.device_get(one_by_one)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_batched_is_one_by_one(name, results):
+    batched, one_by_one = results
+    assert_same(batched[name], one_by_one[name])
+
+
+@pytest.mark.slow  # dozens of one-operation programs to compile
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_is_op_by_op(name, results):
+    first = jax.tree.map(lambda x: x[0], results[1][name])
+    assert_same(CASES[name].kernel(*(x[0] for x in CASES[name].args)), first)
 
 
 @pytest.mark.parametrize("name", ["group_advantages", "asr_reward", "thought_advantages"])
-def test_a_loop_on_one_device_gives_the_same(name):
+def test_a_loop_on_one_device_gives_the_same(name, results):
     case = CASES[name]
     kernel = jax.jit(case.kernel)
     loop = [kernel(*(x[d] for x in case.args)) for d in range(D)]
-    assert_same(jax.pmap(case.kernel)(*case.args), np.stack(loop))
+    assert_same(results[1][name], np.stack(loop))
 
 
 @each_kernel
