@@ -5,8 +5,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxrl_scope.data.columns import seeded_rank
+from jaxrl_scope.data.mathtext import flatten, normalise
 from jaxrl_scope.data.problems import Problem, problem_hash
 from jaxrl_scope.data.rows import LoadReport
+
+MIN_FORMULAS = 4
+MIN_FORMULA_CHARS = 25  # brackets and spaces not counted
 
 
 def problem_key(problem: Problem) -> str:
@@ -16,6 +20,18 @@ def problem_key(problem: Problem) -> str:
     label is in doubt, not two problems.
     """
     return problem_hash("\n".join((problem.text, *sorted(problem.choices or ()))), "")
+
+
+def formula_key(problem: Problem) -> str | None:
+    """Equal for one problem worded twice: all its formulas in order, and its answer.
+
+    None where the formulas are too few or too short to tell problems apart.
+    """
+    formulas = [flatten(part) for part in normalise(problem.text).split("$")[1::2]]
+    telling = "$".join(filter(None, formulas))
+    if len(formulas) < MIN_FORMULAS or len(telling) < MIN_FORMULA_CHARS:
+        return None
+    return problem_hash(telling, problem.answer)
 
 
 def drop_long_prompts(

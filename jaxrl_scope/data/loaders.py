@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from jaxrl_scope.data.columns import Columns, detect_columns, resolve_columns, row_to_problem
-from jaxrl_scope.data.filters import problem_key, subset
+from jaxrl_scope.data.filters import formula_key, problem_key, subset
 from jaxrl_scope.data.hub import hub_preset, is_hub_name, read_hub
 from jaxrl_scope.data.problems import Problem, problem_hash
 from jaxrl_scope.data.prompts import original_messages
@@ -21,6 +21,8 @@ def load_problems(
     strict: bool = False,
 ) -> tuple[list[Problem], LoadReport]:
     """Load the problems of a file or data set, in its order, without duplicates.
+
+    A duplicate has the text of an earlier problem, or its formulas and its answer in other words.
 
     Args:
       path_or_name: a .jsonl or .parquet file, or a Hugging Face name, "owner/name",
@@ -42,7 +44,7 @@ def load_problems(
     report = LoadReport(str(path_or_name))
     problems: list[Problem] = []
     ids: set[str] = set()
-    keys: set[str] = set()
+    seen: dict[str, str] = {}  # what makes a problem the same as another, to that one's id
     for where, row in _rows(path_or_name):
         report.num_rows += 1
         try:
@@ -50,15 +52,21 @@ def load_problems(
         except RowError as error:
             if strict:
                 raise
-            report.drop(where, "broken row", str(error))
+            report.drop(where, "broken row", str(error.at("")))
             continue
         key = problem_key(problem)
-        if key in keys:
-            report.drop(where, "duplicate", "same text as an earlier row")
+        if key in seen:
+            report.drop(where, "duplicate", f"same text as {seen[key]}")
+            continue
+        formulas = formula_key(problem)
+        if formulas in seen:
+            report.drop(where, "reworded", f"same formulas and answer as {seen[formulas]}")
             continue
         if problem.id in ids:  # files merged from several corpora number each from 0
             problem = dataclasses.replace(problem, id=problem_hash(problem.text, problem.answer))
-        keys.add(key)
+        seen[key] = problem.id
+        if formulas is not None:
+            seen[formulas] = problem.id
         ids.add(problem.id)
         problems.append(problem)
     if not problems:

@@ -58,7 +58,7 @@ def load_scaffolds(
             placed = error if error.where else error.at(where)
             if strict:
                 raise placed from None
-            report.drop(where, "broken row", str(placed))
+            report.drop(where, "broken row", str(placed.at("")))
             continue
         if scaffold.problem_id in scaffolds:
             report.drop(where, "replaced", f"{scaffold.problem_id} stood above; this row counts")

@@ -66,6 +66,18 @@ def test_duplicates_go_and_clashing_ids_are_replaced(tmp_path):
     assert load_problems(path)[0] == problems
 
 
+def test_one_problem_worded_twice_is_one(tmp_path):
+    path = tmp_path / "p.jsonl"
+    text = "Let $S$ hold all $(a,b)$ with $a+b$ even. Find $\\sum_{(a,b) \\in S} 2^{-a} 3^{-b}$."
+    other = "$S$: all $(a, b)$ with even $a+b$. Give \\[\\sum_{(a,b)\\in S}2^{-a}3^{-b}.\\]"
+    rows = [plain(1, problem=text), plain(2, problem=other, answer="1"), plain(3, problem=other)]
+    write_rows(path, rows)
+    problems, report = load_problems(path)
+    assert [p.id for p in problems] == ["p1", "p3"]
+    assert report.counts == {"reworded": 1}
+    assert "p1" in report.drops[0].detail
+
+
 def test_subset_is_drawn_by_seed(tmp_path):
     path = tmp_path / "p.jsonl"
     write_rows(path, [plain(i) for i in range(50)])
@@ -97,7 +109,7 @@ def test_a_preset_by_name_and_as_a_mapping_are_one(tmp_path):
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared sample files are not part of the repo")
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("gsm8k_train_sample", 300), ("math_train_sample", 300), ("dapo_math_sample", 24)],
+    [("gsm8k_train_sample", 300), ("math_train_sample", 300), ("dapo_math_sample", 23)],
 )
 def test_real_files_load_and_every_gold_answer_is_accepted_against_itself(name, count):
     problems, report = load_problems(SHARED / f"{name}.jsonl")
