@@ -16,6 +16,9 @@ from jaxrl_scope.data.mathtext import flatten, normalise
 from jaxrl_scope.data.number_words import to_digits
 
 _RELATIONS = re.compile(r"[=<>≠∈;:,]")
+_SEPARATOR = re.compile(rf"{_RELATIONS.pattern}|\\cup(?![a-zA-Z])|\band\b|\bor\b")
+_SHELL = re.compile(r"^[\s([{\\]+(?![a-zA-Z])|[\s)\]}\\]+$")  # brackets around a list
+_NAME_OF_VALUE = re.compile(r"\s*[A-Za-z](?:_\{?\w+\}?)?\s*(?:\([^()]*\)?)?\s*")  # x, a_1, f(x)
 _UNIT = re.compile(r"[\s{}]*(?:%|[\s{]+[A-Za-z][A-Za-z\s{}/.]*(?:\^\s*\{?-?\d\}?)?)?[\s{}]*")
 _WORDS = re.compile(r"[A-Za-z][A-Za-z\s'-]*[A-Za-z]")
 _FORMULA = re.compile(
@@ -110,11 +113,12 @@ def answer_parts(answer: str) -> list[Part]:
     whole = _part(text)
     if isinstance(whole, Number | Name):
         return [whole]
-    body = re.sub(r"^[A-Za-z]\w*\s*(?:=|∈)", "", text.replace("$", " ").strip())
-    pieces = re.split(r"[,;]|\\cup(?![a-zA-Z])|\band\b|\bor\b", body)
-    parts = [_part(re.sub(r"^[\s([{\\]+(?![a-zA-Z])|[\s)\]}\\]+$", "", p)) for p in pieces]
+    pieces = [_SHELL.sub("", piece) for piece in _SEPARATOR.split(text.replace("$", " "))]
     if len(pieces) == 1:
-        parts = [_part(body)]
+        pieces = [text]
+    elif any(not _NAME_OF_VALUE.fullmatch(piece) for piece in pieces):
+        pieces = [piece for piece in pieces if not _NAME_OF_VALUE.fullmatch(piece)]
+    parts = map(_part, pieces)
     return [part for part in parts if part is not None]
 
 
@@ -154,7 +158,7 @@ def read_text(text: str, *, generous: bool) -> Readable:
     digits = to_digits(text, generous=generous)
     found = [n for n in find_numbers(digits) if generous or not n.is_notation]
     calculated = {n.value for n in found if not n.is_final}
-    expressions = _expressions(text)
+    expressions = _expressions(digits) | _expressions(text)
     for piece in expressions.values():
         value = None if _PLAIN_NUMBER.fullmatch(piece) else evaluate(piece)
         if value is not None:
@@ -181,6 +185,8 @@ def _expressions(text: str) -> dict[str, str]:
 def _groups(text: str) -> list[str]:
     groups = []
     for _ in range(4):  # parentheses inside parentheses, from the inside out
+        if "(" not in text:
+            break
         groups += _GROUP.findall(text)
         text = _GROUP.sub(r"{\1}", text)
     return groups

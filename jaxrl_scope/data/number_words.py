@@ -1,4 +1,4 @@
-"""English number words as digits: "twenty-one" and "21" say the same thing."""
+"""English number words as digits: "twenty-one plus x squared" and "21+x^2" say the same thing."""
 
 import re
 
@@ -44,10 +44,17 @@ _AND_A_PART = re.compile(
 )
 # "one" is a number after these words and mostly a pronoun elsewhere ("which one", "one of").
 _STATED_ONE = re.compile(
-    r"((?:\b(?:results?|values?|answers?|is|are|equals?|equal to|be|namely|getting|get)|=|:)\s*\(?)"
+    r"((?:\b(?:results?|values?|answers?|is|are|equals?|equal to|be|namely|getting|get|plus|minus"
+    r"|times|over|by)|=|:)\s*\(?)"
     r"one\b(?!\s+of\b|-)",
     re.IGNORECASE,
 )
+_OPERATORS = {"plus": "+", "minus": "-", "times": "*", "over": "/", "divided by": "/"}
+_OPERAND_END, _OPERAND_START = r"(?<=[\w)}$])", r"(?=[\d\\({$]|[A-Za-z]\b)"
+_SPOKEN_OPERATOR = re.compile(
+    rf"{_OPERAND_END}\s+({_any(_OPERATORS)})\s+{_OPERAND_START}", re.IGNORECASE
+)
+_SPOKEN_POWER = re.compile(r"(?<=\b[A-Za-z])\s+(squared|cubed)\b", re.IGNORECASE)
 _ROMAN = re.compile(
     r"\b(?=[IVXLCDM]{2})M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})\b"
 )
@@ -55,7 +62,7 @@ _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000
 
 
 def to_digits(text: str, *, generous: bool) -> str:
-    """Write the number words of `text` as digits.
+    """Write the number words of `text` as digits, and spoken operations as signs.
 
     Args:
       text: English text; mathematics in it is left alone.
@@ -74,7 +81,8 @@ def to_digits(text: str, *, generous: bool) -> str:
     if generous:
         text = _MULTIPLE.sub(lambda m: str(_MULTIPLES[m[1].lower()]), text)
     text = re.sub(r"\b(?:minus|negative)\s+(?=[\d$\\(])", "-", text, flags=re.IGNORECASE)
-    text = re.sub(r"(?<=\d)\s+over\s+(?=\d)", "/", text, flags=re.IGNORECASE)
+    text = _SPOKEN_POWER.sub(lambda m: "^2" if m[1].lower() == "squared" else "^3", text)
+    text = _SPOKEN_OPERATOR.sub(lambda m: _OPERATORS[m[1].lower()], text)
     return _ROMAN.sub(_roman_to_digits, text)
 
 
