@@ -114,7 +114,7 @@ def _is_final(kinds: list[str], operator: str, written: str) -> bool:
 
 def _in_notation(text: str, start: int) -> bool:
     """Exponent, index, argument, or glued to a name."""
-    before = text[:start][-4:]
+    before = text[max(0, start - 4) : start]
     return bool(re.search(r"[\^_]\s*\{?-?$|[A-Za-z]\($|(?<![\\A-Za-z])[A-Za-z]$", before))
 
 

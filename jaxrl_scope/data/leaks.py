@@ -99,10 +99,13 @@ def leaked(
       equivalent: says whether two expressions are equal; None compares symbols only.
     """
     given = read_text(original, generous=True)
-    hidden = [part for part in answer_parts(answer) if not _stands_in(part, given, equivalent)]
     shown = read_text(strip_references(text, num_sub), generous=False)
+    # "2^{10}" in the original lets others write "2^{10}", and does not let them write 1024.
+    calculated = shown.calculated - given.calculated if calculations else frozenset()
+    shown = dataclasses.replace(shown, calculated=calculated)
+    given = dataclasses.replace(given, calculated=frozenset())
+    hidden = [part for part in answer_parts(answer) if not _stands_in(part, given, equivalent)]
     if not calculations:
-        shown = dataclasses.replace(shown, calculated=frozenset())
         equivalent = None
     return bool(hidden) and all(_stands_in(part, shown, equivalent) for part in hidden)
 

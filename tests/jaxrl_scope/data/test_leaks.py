@@ -142,6 +142,12 @@ def test_what_stands_in_the_original_problem_is_allowed(answer, text, original):
     assert leaked(answer, text, "Something else.") or answer == "2" or answer == "3"
 
 
+def test_a_calculation_of_the_original_allows_itself_and_not_its_result():
+    original = "Find the last digit of $2^{10}$."
+    assert not leaked("1024", "Let $N = 2^{10}$.", original)
+    assert leaked("1024", "Let $N = 1024$.", original)
+
+
 def test_one_known_coordinate_does_not_cover_for_the_other():
     assert leaked("(2,9)", "y is 9", "x is 2")
 
