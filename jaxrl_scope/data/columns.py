@@ -98,16 +98,37 @@ def detect_columns(row: Row) -> Columns:
 
 
 def resolve_columns(columns: Columns | str | None) -> Columns | None:
-    """A preset by name, a given mapping as it is, None for "detect from the row".
+    """The mapping that a config or a command line means.
+
+    Args:
+      columns: None for "tell from each row"; a mapping as it is; the name of a preset; or settings
+        such as "problem=body.text,answer=final" on top of the plain layout, `wrong_choices` with
+        "|" between the columns.
 
     Raises:
-      ValueError: unknown preset; the message lists the known ones.
+      ValueError: unknown preset or field; the message lists the known ones.
     """
     if not isinstance(columns, str):
         return columns
+    if "=" in columns:
+        return _parse_columns(columns)
     if columns not in PRESETS:
         raise ValueError(f"unknown column preset {columns!r}; known: {', '.join(PRESETS)}")
     return PRESETS[columns]
+
+
+def _parse_columns(text: str) -> Columns:
+    readers = {field.name: str for field in dataclasses.fields(Columns)}
+    readers |= {"wrong_choices": lambda v: tuple(v.split("|")), "wrapped": lambda v: v == "true"}
+    settings: dict[str, Any] = {}
+    for item in text.split(","):
+        name, _, value = (part.strip() for part in item.partition("="))
+        if name not in readers:
+            raise ValueError(
+                f"unknown column field {name!r} in {text!r}; known: {', '.join(readers)}"
+            )
+        settings[name] = readers[name](value)
+    return Columns(**settings)
 
 
 def row_to_problem(row: Row, columns: Columns, *, seed: int = 0) -> Problem:

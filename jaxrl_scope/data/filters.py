@@ -8,6 +8,7 @@ from jaxrl_scope.data.columns import seeded_rank
 from jaxrl_scope.data.mathtext import flatten, normalise
 from jaxrl_scope.data.problems import Problem, problem_hash
 from jaxrl_scope.data.rows import LoadReport
+from jaxrl_scope.grading.verdicts import Item, Verdict
 
 MIN_FORMULAS = 4
 MIN_FORMULA_CHARS = 25  # brackets and spaces not counted
@@ -56,6 +57,31 @@ def drop_long_prompts(
         else:
             detail = f"prompt of {length} tokens, the cap is {max_prompt_len}"
             report.drop(problem.id, "too long", detail)
+    return kept
+
+
+def drop_unverifiable(
+    problems: Sequence[Problem],
+    verify: Callable[[Sequence[Item]], Sequence[int] | np.ndarray],
+    report: LoadReport,
+) -> list[Problem]:
+    """Keep problems whose gold answer the verifier accepts against itself; report the others.
+
+    Of the others no rollout could ever be judged correct.
+
+    Args:
+      problems: candidates.
+      verify: grades a batch, usually `VerifierPool.verify_batch`.
+      report: receives one drop per problem left out.
+    """
+    items = [Item(p.answer, f"\\boxed{{{p.answer}}}", p.task, None, p.choices) for p in problems]
+    kept = []
+    for problem, verdict in zip(problems, verify(items), strict=True):
+        if verdict == Verdict.CORRECT:
+            kept.append(problem)
+        else:
+            detail = f"the verifier does not accept {problem.answer[:80]!r} against itself"
+            report.drop(problem.id, "gold not verifiable", detail)
     return kept
 
 

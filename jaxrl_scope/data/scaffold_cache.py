@@ -33,10 +33,15 @@ class ScaffoldCache:
 
     Args:
       path: the scaffold file, NAME.jsonl.
+
+    Raises:
+      ValueError: another ending; rows are appended, which only JSONL allows.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        if self.path.suffix != ".jsonl":
+            raise ValueError(f"{path}: a scaffold cache is appended to; use a name in .jsonl")
         self._scaffolds = AppendLog(self.path)
         self._rejections = AppendLog(rejected_path(self.path))
         self._outcomes: dict[str, Outcome] = {}

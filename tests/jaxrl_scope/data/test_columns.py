@@ -214,6 +214,13 @@ def test_every_field_of_columns_is_read():
     assert {f.name for f in dataclasses.fields(Columns)} == {*changes, "wrapped"}
 
 
+def test_a_mapping_in_words():
+    columns = resolve_columns("problem=body.q|text, answer=a,wrong_choices=w1|w2,wrapped=true")
+    assert columns == Columns("body.q|text", "a", wrong_choices=("w1", "w2"), wrapped=True)
+    with pytest.raises(ValueError, match=r"'answers'.*known:.*answer"):
+        resolve_columns("answers=a")
+
+
 def test_unknown_preset_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"'dapo'.*known:.*dapo-math"):
         resolve_columns("dapo")

@@ -1,9 +1,16 @@
 import numpy as np
 import pytest
 
-from jaxrl_scope.data.filters import drop_long_prompts, problem_key, subset
+from jaxrl_scope.data.filters import (
+    drop_long_prompts,
+    drop_unverifiable,
+    formula_key,
+    problem_key,
+    subset,
+)
 from jaxrl_scope.data.problems import Problem
 from jaxrl_scope.data.rows import LoadReport
+from jaxrl_scope.grading import VerifierPool
 
 PROBLEMS = [Problem(f"p{i}", "word " * i, str(i)) for i in range(1, 31)]
 
@@ -19,6 +26,25 @@ def test_long_prompts_are_dropped_and_reported():
     assert report.counts == {"too long": 20}
     assert report.drops[0].where == "p11"
     assert "11 tokens" in report.drops[0].detail
+
+
+def test_problems_without_a_readable_gold_answer_are_dropped():
+    problems = [
+        Problem("a", "?", "\\frac{1}{2}"),
+        Problem("b", "?", "\\frac{"),
+        Problem("c", "?", "B", task="mcq", choices=("x", "y")),
+        Problem("d", "?", "D", task="mcq", choices=("x", "y")),
+    ]
+    report = LoadReport("x", num_rows=4)
+    with VerifierPool(num_workers=1) as pool:
+        kept = drop_unverifiable(problems, pool.verify_batch, report)
+    assert [p.id for p in kept] == ["a", "c"]
+    assert report.counts == {"gold not verifiable": 2}
+
+
+@pytest.mark.parametrize("text", ["Find 2.", "Let $x$ be $1$ and $y$ be $2$ and $z$."])
+def test_few_or_short_formulas_tell_nothing(text):
+    assert formula_key(Problem("a", text, "1")) is None
 
 
 def test_subset_keeps_the_order_and_ignores_that_of_the_file():
