@@ -22,7 +22,7 @@ from rewards._checks import (
     read_interval,
     read_keep,
 )
-from rewards.groups import group_advantages, group_moments
+from rewards._standardise import standardise
 
 
 class Ledger(NamedTuple):
@@ -144,8 +144,7 @@ def sciwalker_advantages(
     rewards = as_float32("rewards", rewards)
     _, real = _read_cells("rewards", rewards, num_steps, keep)
     delta = read_interval("delta", delta, 0.0)
-    advantages = _standardised(rewards, real, delta, ddof)
-    return StepAdvantages(advantages, real, jnp.zeros(_cell_shape(real), jnp.bool_))
+    return _over_all(rewards, real, delta, ddof)
 
 
 def graft_rewards(ledger: Ledger, *, lam: float) -> Float[Array, "*batch G S"]:
@@ -226,16 +225,13 @@ def graft_advantages(
     rewards = graft_rewards(ledger, lam=lam)
     delta = read_interval("delta", delta, 0.0)
     if grouping == "all":
-        advantages = _standardised(rewards, ledger.real, delta, ddof)
-        return StepAdvantages(
-            advantages, ledger.real, jnp.zeros(_cell_shape(ledger.real), jnp.bool_)
-        )
-    advantages = _standardised(rewards, ledger.prefix_ok, delta, ddof)
-    moments = group_moments(_by_step(rewards), _by_step(ledger.prefix_ok))
-    usable = (moments.count >= min_group) & (moments.variance > 0.0)
-    mask = ledger.prefix_ok & usable[..., None, :]
+        return _over_all(rewards, ledger.real, delta, ddof)
+    reached = ledger.prefix_ok
+    advantages, group = standardise(rewards, reached, axis=-2, ddof=ddof, eps=delta)
+    usable = (group.count >= min_group) & ~group.flat
+    mask = reached & usable
     true_step = jnp.any(ledger.real, axis=-2)
-    return StepAdvantages(jnp.where(mask, advantages, 0.0), mask, true_step & ~usable)
+    return StepAdvantages(jnp.where(mask, advantages, 0.0), mask, true_step & ~usable[..., 0, :])
 
 
 def group_degenerate_rate(
@@ -271,23 +267,15 @@ def group_degenerate_rate(
     return left.astype(jnp.float32) / total.astype(jnp.float32)
 
 
-def _standardised(
+def _over_all(
     rewards: Float[Array, "*batch G S"],
-    among: Bool[Array, "*batch G S"],
+    real: Bool[Array, "*batch G S"],
     delta: float,
     ddof: Literal[0, 1],
-) -> Float[Array, "*batch G S"]:
-    per_step = group_advantages(_by_step(rewards), _by_step(among), eps=delta, ddof=ddof)
-    return jnp.swapaxes(per_step, -1, -2)
-
-
-def _by_step(cells: jax.Array) -> jax.Array:
-    """[..., G, S] -> [..., S, G], the group last."""
-    return jnp.swapaxes(cells, -1, -2)
-
-
-def _cell_shape(cells: jax.Array) -> tuple[int, ...]:
-    return (*cells.shape[:-2], cells.shape[-1])
+) -> StepAdvantages:
+    """Every true step is compared over all G and stays in the loss."""
+    advantages, _ = standardise(rewards, real, axis=-2, ddof=ddof, eps=delta)
+    return StepAdvantages(advantages, real, jnp.zeros_like(real[..., 0, :]))
 
 
 def _read_cells(

@@ -5,12 +5,12 @@ The group is the last axis; leading axes are independent groups.
 
 from typing import Literal, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from rewards._checks import as_flags, as_float32, check_axes, read_interval, read_keep
+from rewards._standardise import scaled, standardise, unit_moments
 
 
 class GroupMoments(NamedTuple):
@@ -19,17 +19,6 @@ class GroupMoments(NamedTuple):
     mean: Float[Array, "*batch"]
     variance: Float[Array, "*batch"]
     count: Int[Array, "*batch"]
-
-
-class _UnitRewards(NamedTuple):
-    """Rewards as low + spread * unit, so that unit covers exactly [0, 1] in a group that varies."""
-
-    unit: Float[Array, "*batch G"]  # 0 where left out, and everywhere in a flat group
-    low: Float[Array, "*batch 1"]
-    spread: Float[Array, "*batch 1"]  # max - min; 1 in a flat group, where it is only divided by
-    flat: Bool[Array, "*batch 1"]  # all kept rewards equal, or fewer than two kept
-    keep: Bool[Array, "*batch G"]
-    count: Int[Array, "*batch 1"]
 
 
 def group_advantages(
@@ -69,17 +58,9 @@ def group_advantages(
       >>> group_advantages(jnp.array([1.0, 0.0, 0.0, 1.0])).tolist()
       [1.0, -1.0, -1.0, 1.0]
     """
-    if ddof not in (0, 1):
-        raise ValueError(f"ddof must be 0 (population) or 1 (sample); got {ddof}")
     eps = read_interval("eps", eps, 0.0)
-    scaled = _unit_rewards(rewards, keep)
-    deviation, variance = _deviation_and_variance(scaled, ddof)
-    if normalize_std:
-        # The common factor `spread` cancels, save in eps.
-        advantages = deviation / (jnp.sqrt(variance) + eps / scaled.spread)
-    else:
-        advantages = deviation * scaled.spread
-    return jnp.where(scaled.keep & ~scaled.flat, advantages, 0.0)
+    rewards, kept = _read_group(rewards, keep)
+    return standardise(rewards, kept, axis=-1, ddof=ddof, eps=eps, divide=normalize_std)[0]
 
 
 def group_moments(
@@ -110,11 +91,12 @@ def group_moments(
     """
     if ddof not in (0, 1):
         raise ValueError(f"ddof must be 0 (population) or 1 (sample); got {ddof}")
-    scaled = _unit_rewards(rewards, keep)
-    _, variance = _deviation_and_variance(scaled, ddof)
-    mean = scaled.low + scaled.spread * _kept_mean(scaled)
-    variance = jnp.where(scaled.flat, 0.0, scaled.spread**2 * variance)
-    return GroupMoments(mean[..., 0], variance[..., 0], scaled.count[..., 0])
+    rewards, kept = _read_group(rewards, keep)
+    group = scaled(rewards, kept, axis=-1)
+    mean, _, variance = unit_moments(group, kept, axis=-1, ddof=ddof)
+    variance = jnp.where(group.flat, 0.0, group.spread**2 * variance)
+    mean = group.low + group.spread * mean
+    return GroupMoments(mean[..., 0], variance[..., 0], group.count[..., 0])
 
 
 def effective_gradient_ratio(
@@ -141,8 +123,8 @@ def effective_gradient_ratio(
       0.5
     """
     check_axes("rewards", jnp.asarray(rewards), ("B", "G"))
-    scaled = _unit_rewards(rewards, keep)
-    return jnp.mean(~scaled.flat[..., 0], axis=-1, dtype=jnp.float32)
+    rewards, kept = _read_group(rewards, keep)
+    return jnp.mean(~scaled(rewards, kept, axis=-1).flat[..., 0], axis=-1, dtype=jnp.float32)
 
 
 def outcome_gate(
@@ -179,38 +161,9 @@ def outcome_gate(
     return kept & solved
 
 
-def _unit_rewards(rewards: ArrayLike, keep: ArrayLike | None) -> _UnitRewards:
-    """Subtracts the minimum and divides by the range of each group.
-
-    The advantage does not depend on either, so they carry no gradient; without them a float32
-    square of small differences underflows and a large common offset eats the differences.
-    """
-    rewards = as_float32("rewards", rewards)
-    check_axes("rewards", rewards, ("G",))
-    kept = read_keep(keep, rewards.shape, "that of rewards")
-    rewards = jnp.where(kept, rewards, 0.0)
-    count = jnp.sum(kept, axis=-1, keepdims=True, dtype=jnp.int32)
-    fixed = jax.lax.stop_gradient(rewards)
-    low = jnp.min(fixed, axis=-1, keepdims=True, where=kept, initial=jnp.inf)
-    high = jnp.max(fixed, axis=-1, keepdims=True, where=kept, initial=-jnp.inf)
-    low = jnp.where(count > 0, low, 0.0)
-    flat = (count < 2) | (high - low == 0.0)
-    spread = jnp.where(flat, 1.0, high - low)
-    unit = jnp.where(kept & ~flat, (rewards - low) / spread, 0.0)
-    return _UnitRewards(unit, low, spread, flat, kept, count)
-
-
-def _kept_mean(scaled: _UnitRewards) -> Float[Array, "*batch 1"]:
-    total = jnp.sum(scaled.unit, axis=-1, keepdims=True)
-    return total / jnp.maximum(scaled.count, 1).astype(jnp.float32)
-
-
-def _deviation_and_variance(
-    scaled: _UnitRewards, ddof: int
-) -> tuple[Float[Array, "*batch G"], Float[Array, "*batch 1"]]:
-    """Deviation from the kept mean and its variance, in units of `spread`; variance 1 if flat."""
-    deviation = jnp.where(scaled.keep, scaled.unit - _kept_mean(scaled), 0.0)
-    squares = jnp.sum(deviation**2, axis=-1, keepdims=True)
-    freedom = jnp.maximum(scaled.count - ddof, 1).astype(jnp.float32)
-    # A square root has no finite slope at 0: flat groups take 1 here and are zeroed by the caller.
-    return deviation, jnp.where(scaled.flat, 1.0, squares / freedom)
+def _read_group(
+    rewards: ArrayLike, keep: ArrayLike | None
+) -> tuple[Float[Array, "*batch G"], Bool[Array, "*batch G"]]:
+    array = as_float32("rewards", rewards)
+    check_axes("rewards", array, ("G",))
+    return array, read_keep(keep, array.shape, "that of rewards")

@@ -241,9 +241,13 @@ def mixed_reward(
 def _prefix_length(
     correct: Bool[Array, "*batch M"], num_sub: Int[Array, "*batch"]
 ) -> Int[Array, "*batch"]:
-    """Position of the first wrong answer; the end of the scaffold counts as one."""
-    end = num_sub[..., None]
-    return jnp.min(jnp.where(correct, end, jnp.minimum(positions(correct.shape), end)), axis=-1)
+    """Σ_i Π_i, unrolled: M is small, and a reduction over a short last axis is slow on CPUs."""
+    product = jnp.ones(num_sub.shape, jnp.bool_)
+    length = jnp.zeros(num_sub.shape, jnp.int32)
+    for i in range(correct.shape[-1]):
+        product = product & correct[..., i]
+        length = length + product.astype(jnp.int32)
+    return jnp.minimum(length, num_sub)
 
 
 def _read_scaffold(
