@@ -43,8 +43,7 @@ def load_problems(
     mapping = resolve_columns(hub_preset(str(path_or_name)) if columns is None else columns)
     report = LoadReport(str(path_or_name))
     problems: list[Problem] = []
-    ids: set[str] = set()
-    seen: dict[str, str] = {}  # what makes a problem the same as another, to that one's id
+    seen = _Seen()
     for where, row in _rows(path_or_name):
         report.num_rows += 1
         try:
@@ -54,26 +53,42 @@ def load_problems(
                 raise
             report.drop(where, "broken row", str(error.at("")))
             continue
-        key = problem_key(problem)
-        if key in seen:
-            report.drop(where, "duplicate", f"same text as {seen[key]}")
-            continue
-        formulas = formula_key(problem)
-        if formulas in seen:
-            report.drop(where, "reworded", f"same formulas and answer as {seen[formulas]}")
-            continue
-        if problem.id in ids:  # files merged from several corpora number each from 0
-            problem = dataclasses.replace(problem, id=problem_hash(problem.text, problem.answer))
-        seen[key] = problem.id
-        if formulas is not None:
-            seen[formulas] = problem.id
-        ids.add(problem.id)
-        problems.append(problem)
+        if twin := seen.twin(problem):
+            report.drop(where, *twin)
+        else:
+            problems.append(seen.add(problem))
     if not problems:
         raise ValueError(f"no usable problem.\n{report.summary()}")
     if limit is not None:
         problems = subset(problems, limit, seed=seed, report=report)
     return problems, report
+
+
+class _Seen:
+    """The problems loaded so far, by id and by what makes another one the same."""
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()
+        self._by_text: dict[str, str] = {}
+        self._by_formulas: dict[str | None, str] = {}
+
+    def twin(self, problem: Problem) -> tuple[str, str] | None:
+        """Reason and detail of a drop, where an earlier problem is the same as this one."""
+        if earlier := self._by_text.get(problem_key(problem)):
+            return "duplicate", f"same text as {earlier}"
+        if earlier := self._by_formulas.get(formula_key(problem)):
+            return "reworded", f"same formulas and answer as {earlier}"
+        return None
+
+    def add(self, problem: Problem) -> Problem:
+        """Remember a problem; returns it, under another id where its own is taken."""
+        if problem.id in self._ids:  # files merged from several corpora number each from 0
+            problem = dataclasses.replace(problem, id=problem_hash(problem.text, problem.answer))
+        self._ids.add(problem.id)
+        self._by_text[problem_key(problem)] = problem.id
+        if (formulas := formula_key(problem)) is not None:
+            self._by_formulas[formulas] = problem.id
+        return problem
 
 
 def save_problems(path: str | Path, problems: Iterable[Problem]) -> int:
