@@ -7,11 +7,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import jax
 import numpy as np
 
 from jaxrl_scope.evaluate.label_files import LabelledTrace
 from rewards.process import STEP_LABELS
 from rewards.quality import agreement, first_error_position
+
+# One compilation a call, where op by op it would be dozens.
+_agreement = jax.jit(agreement, static_argnames="num_classes")
+_first_error_position = jax.jit(first_error_position)
 
 Question = Literal["useful", "error"]
 _NO, _YES = 0, 1
@@ -51,7 +56,7 @@ def _first_errors(traces: list[LabelledTrace]) -> tuple[np.ndarray, np.ndarray]:
     for row, trace in enumerate(traces):
         labels[row, : len(trace.marks)] = [error if mark.error else 0 for mark in trace.marks]
     num_steps = np.array([len(trace.marks) for trace in traces], np.int32)
-    position, has_error = first_error_position(labels, num_steps)
+    position, has_error = _first_error_position(labels, num_steps)
     return np.asarray(position), np.asarray(has_error)
 
 
@@ -141,7 +146,7 @@ def _answers(files: list[Mapping[str, LabelledTrace]], question: Question) -> li
 
 
 def _pair(rater: np.ndarray, reference: np.ndarray, question: Question) -> PairAgreement:
-    result = agreement(rater, reference, num_classes=2)
+    result = _agreement(rater, reference, num_classes=2)
     names = {question: _YES, f"not {question}": _NO}
 
     def by_name(values: Any) -> dict[str, float]:

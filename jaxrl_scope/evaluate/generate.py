@@ -47,8 +47,9 @@ def generate_samples(
 
     Raises:
       LostRolloutsError: the sampler lost a rollout; nothing of that batch is recorded.
-      ValueError: the file holds something else than samples.
+      ValueError: the file holds something else than samples, or two problems share an id.
     """
+    check_ids(problems)
     log = AppendLog(path)
     known = {(r.problem_id, r.sample): r for r in map(row_to_record, log.read_new())}
     indices = range(sampling.num_rollouts)

@@ -15,7 +15,8 @@ def wilson_interval(share: float, count: float, z: float = Z95) -> tuple[float, 
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)
     half = z / (1 + z * z / count)
     half *= math.sqrt(share * (1 - share) / count + z * z / (4 * count * count))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # Rounding must not push an end past the share itself, nor past 0 and 1.
+    return max(0.0, min(centre - half, share)), min(1.0, max(centre + half, share))
 
 
 def accuracy_interval(

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from jaxrl_scope.evaluate.intervals import accuracy_interval
@@ -16,6 +17,10 @@ from rewards.quality import pass_at_k, step_quality
 PASS_AT = (1, 8, 16, 32, 64, 128)  # SCOPE-RL, Table 4
 
 Summary = dict[str, Any]
+
+# One compilation a call, where op by op it would be dozens.
+_pass_at_k = jax.jit(pass_at_k, static_argnames="k")
+_step_quality = jax.jit(step_quality)
 
 
 def summarise(records: Sequence[SampleRecord]) -> Summary:
@@ -83,7 +88,7 @@ def passes(records: Sequence[SampleRecord]) -> dict[str, dict[str, float]]:
     for k in PASS_AT:
         usable = table[table[:, 0] >= k]
         if len(usable):
-            value = np.asarray(pass_at_k(usable[:, 0], usable[:, 1], k=k)).mean()
+            value = np.asarray(_pass_at_k(usable[:, 0], usable[:, 1], k=k)).mean()
             out[str(k)] = {"value": float(value), "num_problems": len(usable)}
     return out
 
@@ -112,7 +117,7 @@ def quality(records: Sequence[SampleRecord]) -> Summary:
 
 def _label_figures(records: list[SampleRecord], results: list[JudgeResult]) -> Summary:
     labels, num_steps, _ = pad_labels(results)
-    figures = step_quality(
+    figures = _step_quality(
         labels,
         num_steps,
         np.array([record.verdict == Verdict.CORRECT for record in records], bool),

@@ -10,7 +10,7 @@ import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
 from jaxrl_scope.config import BUILT_IN, TrainConfig, override
-from jaxrl_scope.train.setup import check_tokenizer, load_tokenizer, locate
+from jaxrl_scope.train.sources import check_tokenizer, load_tokenizer, locate
 from models import ModelConfig, Qwen3, abstract_params, load_hf, model_shardings, read_config
 
 
@@ -55,14 +55,14 @@ def load_policy(
     """
     run_dir = Path(path)
     if path == BUILT_IN or not (run_dir / "checkpoints").is_dir():
-        home = locate(TrainConfig(cache_dir=cache_dir)).model if path == BUILT_IN else run_dir
+        home = _directory(path, TrainConfig(cache_dir=cache_dir))
         tokenizer = load_tokenizer(home)
         config, model = load_hf(home, dtype=dtype or None, mesh=mesh)
         check_tokenizer(tokenizer, config, home)
         return Policy(config, model, tokenizer, path)
     run = read_run_config(run_dir)
     run = dataclasses.replace(run, cache_dir=cache_dir or run.cache_dir)
-    home = locate(run).model
+    home = _directory(run.model.path, run)
     tokenizer, config = load_tokenizer(home), read_config(home)
     check_tokenizer(tokenizer, config, home)
     if dtype := dtype or run.model.dtype:
@@ -70,6 +70,11 @@ def load_policy(
     update = choose_checkpoint(run_dir, checkpoint)
     model = restore_params(run_dir, update, config, mesh)
     return Policy(config, model, tokenizer, f"{path}, update {update}", run)
+
+
+def _directory(path: str, run: TrainConfig) -> Path:
+    """The Hugging Face directory that `path` names; the world is built only if it is asked for."""
+    return locate(run).model if path == BUILT_IN else Path(path)
 
 
 def read_run_config(run_dir: Path) -> TrainConfig:

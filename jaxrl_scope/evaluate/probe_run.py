@@ -23,7 +23,7 @@ from jaxrl_scope.evaluate.scaffold_probe import (
 from jaxrl_scope.grading import VerifierPool
 from jaxrl_scope.rollout.jax_sampler import JaxSampler
 from jaxrl_scope.rollout.types import SamplingParams
-from jaxrl_scope.train.setup import locate
+from jaxrl_scope.train.sources import locate
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,7 +25,7 @@ from jaxrl_scope.grading.judge import Judge
 from jaxrl_scope.grading.judge_config import build_judge
 from jaxrl_scope.rollout.jax_sampler import JaxSampler
 from jaxrl_scope.rollout.types import SamplingParams
-from jaxrl_scope.train.setup import locate, make_mesh
+from jaxrl_scope.train.sources import locate, make_mesh
 
 SAMPLES, SCORED, RESULTS, SETTINGS = (
     "samples.jsonl",
