@@ -1,0 +1,24 @@
+"""Run a benchmark: `python launch/bench.py NAME [options]`, `-h` after the name for its options."""
+
+import importlib
+import sys
+
+# Each is a module of `jaxrl_scope.bench` with `main(argv)`, imported only when it is asked for.
+BENCHMARKS = {
+    "kernels": "reward kernels against per-sample Python loops and a plain copy",
+    "verifier": "answer verifier: accuracy and speed on published cases and on rollouts",
+}
+
+
+def main(argv: list[str]) -> int:
+    """Run one benchmark with the rest of the arguments; returns the exit status."""
+    if not argv or argv[0] not in BENCHMARKS:
+        asked = f"unknown benchmark {argv[0]!r}" if argv else "no benchmark was named"
+        known = "".join(f"\n  {name:10} {what}" for name, what in BENCHMARKS.items())
+        print(f"error: {asked}; known:{known}", file=sys.stderr)
+        return 2
+    return importlib.import_module(f"jaxrl_scope.bench.{argv[0]}").main(argv[1:]) or 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
