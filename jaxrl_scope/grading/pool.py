@@ -1,6 +1,5 @@
 """Batches of responses to verdict arrays."""
 
-import asyncio
 import collections
 import os
 import threading
@@ -42,7 +41,7 @@ class VerifierPool:
         self,
         num_workers: int | None = None,
         wall_limit_s: float = 3.0,
-        memory_limit_mb: int = 512,
+        memory_limit_mb: float = 512,
     ) -> None:
         if num_workers is None:
             num_workers = min(4, os.cpu_count() or 1)
@@ -95,6 +94,8 @@ class VerifierPool:
 
     async def verify_batch_async(self, items: Sequence[Item]) -> np.ndarray:
         """Grade K responses while the event loop goes on; as `verify_batch`."""
+        import asyncio  # here, because every worker imports this package and none needs it
+
         return await asyncio.to_thread(self.verify_batch, items)
 
     def verify_scaffolds(

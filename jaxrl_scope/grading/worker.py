@@ -25,7 +25,7 @@ def main() -> None:
     """Serve until stdin closes, the parent dies, or memory has grown."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("--memory-limit-mb", type=int, required=True)
+    parser.add_argument("--memory-limit-mb", type=float, required=True)
     parser.add_argument("--cpu-limit-s", type=float, required=True)
     args = parser.parse_args()
     _die_with_parent(args.parent)
@@ -35,7 +35,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     import mpmath  # noqa: F401 - loaded before the first clock runs
 
-    memory = args.memory_limit_mb << 20
+    memory = int(args.memory_limit_mb * 2**20)
     ceiling = _pages(0) + memory
     resource.setrlimit(resource.RLIMIT_AS, (ceiling, ceiling))
     _send(pipe, {"ready": True})

@@ -51,7 +51,7 @@ class _Job(NamedTuple):
 class _Worker:
     """One process and the job it is on. Used by the dispatcher thread only."""
 
-    def __init__(self, wall_limit_s: float, memory_limit_mb: int) -> None:
+    def __init__(self, wall_limit_s: float, memory_limit_mb: float) -> None:
         path = os.pathsep.join([_PACKAGE_ROOT, *filter(None, sys.path)])
         command = [sys.executable, "-m", "jaxrl_scope.grading.worker"]
         command += ["--parent", str(os.getpid()), "--memory-limit-mb", str(memory_limit_mb)]
@@ -109,7 +109,7 @@ class WorkerGroup:
       memory_limit_mb: MiB that a worker may allocate beyond what it holds when idle.
     """
 
-    def __init__(self, num_workers: int, wall_limit_s: float, memory_limit_mb: int) -> None:
+    def __init__(self, num_workers: int, wall_limit_s: float, memory_limit_mb: float) -> None:
         self._num_workers = num_workers
         self._wall_limit_s = wall_limit_s
         self._memory_limit_mb = memory_limit_mb

@@ -89,11 +89,10 @@ def rounding(parser: "Parser", token: Token) -> Node:
     return Node("fn", (node,), "floor" if token.kind == "⌊" else "ceil")
 
 
-def environment(parser: "Parser", _: Token) -> Node:
+def environment(parser: "Parser", token: Token) -> Node:
     """Read a matrix or a system."""
-    name = _subscript_name(parser)
-    if name == "array":
-        _subscript_name(parser)
+    if token.text == "array":
+        parser.subscript()  # the columns' alignment
     rows: list[Node] = []
     cells: list[Node] = []
     while parser.next.kind != "end":
@@ -105,16 +104,8 @@ def environment(parser: "Parser", _: Token) -> Node:
             cells.append(parser.nested(parser.relation))
             parser.accept(",", ";")
     parser.take()
-    _subscript_name(parser)
     rows = [*rows, Node("row", tuple(cells))] if cells else rows
-    return _environment(name, rows)
-
-
-def _subscript_name(parser: "Parser") -> str:
-    r"""Read the group after `\\begin` or `\\end` as text."""
-    if parser.next.kind != "{":
-        raise UnreadableError("an environment without a name")
-    return parser.subscript()
+    return _environment(token.text, rows)
 
 
 def _environment(name: str, rows: list[Node]) -> Node:

@@ -158,6 +158,10 @@ class _Lexer:
         if name in vocabulary.HIDING_COMMANDS:
             self.add("hidden")
             return self.group(pos, end)[1]
+        if name in ("begin", "end"):
+            start, pos = self.group(pos, end)
+            self.add(name, self.text[start : pos - 1].strip())
+            return pos
         if name in vocabulary.LETTER_COMMANDS:
             start, pos = self.group(pos, end)
             letter = self.text[start:pos].strip("{} ")

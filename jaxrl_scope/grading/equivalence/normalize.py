@@ -63,7 +63,8 @@ _SYMBOLS = {
     "ℂ": r"\mathbb{C} ", "⟨": r"\langle ", "⟩": r"\rangle ", "〈": r"\langle ", "〉": r"\rangle ",
     "⌊": r"\lfloor ", "⌋": r"\rfloor ", "⌈": r"\lceil ", "⌉": r"\rceil ", "∣": "|",
     "′": "'", "’": "'", "…": r"\ldots ", "∑": r"\sum ", "∏": r"\prod ", "∫": r"\int ",
-    "∂": r"\partial ", "∠": r"\angle ", "△": r"\triangle ", "→": r"\to ", "。": ".", "、": ",",
+    "∂": r"\partial ", "∠": r"\angle ", "△": r"\triangle ", "→": r"\to ", "⁄": "/",
+    "。": ".", "、": ",",
     "\u2009": r"\,", "\u202f": r"\,", "\u200b": "", "\ufeff": "", "\u2061": "", "\u2062": "",
 }  # fmt: skip
 _TRANSLATION = str.maketrans(

@@ -110,7 +110,8 @@ def _split(tokens: list[Token]) -> tuple[list[list[Token]], list[str]]:
     for token in tokens:
         depth += (token.kind in _OPENERS) - (token.kind in _CLOSERS)
         if depth == 0 and token.kind in _SEPARATORS:
-            if not parts[-1] and separators and separators[-1] == ",":
+            is_joined = bool(separators) and not parts[-1] and separators[-1] == ","
+            if is_joined and token.kind in ("and", "or"):
                 separators[-1] = token.kind  # "1, 2, and 3"
                 continue
             separators.append(token.kind)

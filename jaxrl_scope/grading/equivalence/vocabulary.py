@@ -19,7 +19,7 @@ OPERATORS = {
     "ldots": "…", "cdots": "…", "frac": "frac", "sqrt": "sqrt", "binom": "binom",
     "overline": "overline", "bar": "overline", "vec": "style",
     "overrightarrow": "style", "hat": "style", "widehat": "style", "tilde": "style",
-    "dot": "style", "angle": "angle", "triangle": "angle", "begin": "begin", "end": "end",
+    "dot": "style", "angle": "angle", "triangle": "angle",
     "emptyset": "∅", "varnothing": "∅", "top": "transpose",
     "{": "\\{", "}": "\\}", "|": "‖", "%": "%", "$": "$", "&": "&", "\\": "\\\\", "_": "_",
     "-": "-", "/": "/",
