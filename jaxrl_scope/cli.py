@@ -4,10 +4,11 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 import tyro
 
-from jaxrl_scope.config import BUILT_IN, TrainConfig, override, read_file
+from jaxrl_scope.config import BUILT_IN, StageName, TrainConfig, override, read_file
 from jaxrl_scope.presets import PRESETS
 
 # Short names of settings that are nested; every field also has its dotted name.
@@ -29,8 +30,9 @@ def parse(argv: Sequence[str]) -> TrainConfig:
     values = read_file(Path(known.config)) if known.config else {}
     stage = values.get("stage", known.stage) if "--stage" not in argv else known.stage
     preset = values.get("preset", known.preset) if "--preset" not in argv else known.preset
-    if preset not in PRESETS:
-        raise ValueError(f"unknown preset {preset!r}; known: {', '.join(PRESETS)}")
+    for kind, name, names in (("stage", stage, get_args(StageName)), ("preset", preset, PRESETS)):
+        if name not in names:
+            raise ValueError(f"unknown {kind} {name!r}; known: {', '.join(names)}")
     base = override(PRESETS[preset](stage), values | {"stage": stage, "preset": preset})
     rest = [_expand(word) for word in rest]
     return tyro.cli(

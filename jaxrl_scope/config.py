@@ -13,10 +13,13 @@ from typing import Any, Literal
 
 from jaxrl_scope.data.world_build import WorldConfig
 from jaxrl_scope.stages.asr import AsrConfig
+from jaxrl_scope.stages.qpr import QprConfig
 from jaxrl_scope.train.checkpoint import CheckpointConfig
 from jaxrl_scope.train.losses import LossConfig
 from jaxrl_scope.train.optimizer import OptimizerConfig
 from jaxrl_scope.train.update import UpdateConfig
+
+StageName = Literal["outcome", "asr", "qpr", "mix", "scope"]
 
 BUILT_IN = "world"  # as a path: the built-in world's file of that kind
 
@@ -29,7 +32,8 @@ class SourceConfig:
     """The model that a run starts from.
 
     Attributes:
-      path: Hugging Face model directory with its tokenizer, or "world" for the built-in one.
+      path: Hugging Face model directory with its tokenizer; the directory of a run, whose best
+        checkpoint is taken (parameters alone); or "world" for the built-in model.
       dtype: of weights and activations, "float32" or "bfloat16"; "" takes the directory's own.
       remat: what the backward pass recomputes (`models.ModelConfig.remat`); "" takes the default.
     """
@@ -163,6 +167,21 @@ class LogConfig:
 
 
 @dataclasses.dataclass(frozen=True)
+class ScopeConfig:
+    """What stage 2 of `--stage scope` changes; stage 1 takes the run's own settings.
+
+    Attributes:
+      qpr_updates: updates of stage 2.
+      qpr_max_response_len: its cap on response tokens; 0 keeps stage 1's.
+      qpr_optimizer: its optimizer (spec section 8: half the rate of stage 1, cosine).
+    """
+
+    qpr_updates: int = 100
+    qpr_max_response_len: int = 16384
+    qpr_optimizer: OptimizerConfig = OptimizerConfig(lr=5e-7, schedule="cosine", warmup_updates=0)
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainConfig:
     """A training run.
 
@@ -178,7 +197,7 @@ class TrainConfig:
         takes ~/.cache/jaxrl-scope.
     """
 
-    stage: Literal["outcome", "asr"] = "asr"
+    stage: StageName = "asr"
     preset: str = "world"
     seed: int = 0
     updates: int = 100
@@ -190,6 +209,8 @@ class TrainConfig:
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     asr: AsrConfig = AsrConfig()
+    qpr: QprConfig = QprConfig()
+    scope: ScopeConfig = ScopeConfig()
     advantage: AdvantageConfig = AdvantageConfig()
     loss: LossConfig = LossConfig()
     update: UpdateConfig = UpdateConfig()

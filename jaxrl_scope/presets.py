@@ -1,9 +1,11 @@
 """Vetted settings, by name; each preset is a function of the stage.
 
-`world` trains on the built-in world, on two CPU cores, in about five minutes. The others are the
+`world` trains on the built-in world, on two CPU cores, in a few minutes; `world-verbose` on one
+whose answers are mostly low-value steps, which is what stage 2 can improve. The others are the
 reference runs of SCOPE-RL (Table 1) for 8 x 80 GB: Qwen3-8B or 0.6B on DAPO-Math or Big-Math.
 """
 
+import dataclasses
 from collections.abc import Callable
 
 from jaxrl_scope.config import (
@@ -11,38 +13,65 @@ from jaxrl_scope.config import (
     EvalConfig,
     MeshConfig,
     RolloutConfig,
+    ScopeConfig,
     SourceConfig,
     TrainConfig,
 )
+from jaxrl_scope.data.world_build import WorldConfig
+from jaxrl_scope.data.world_demos import DemoRates
+from jaxrl_scope.grading.judge_config import JudgeConfig
+from jaxrl_scope.stages.qpr import QprConfig
 from jaxrl_scope.train.checkpoint import CheckpointConfig
 from jaxrl_scope.train.optimizer import OptimizerConfig
 from jaxrl_scope.train.update import UpdateConfig
+from jaxrl_scope.train.warm_start import WarmStartConfig
 
 
 def world(stage: str) -> TrainConfig:
     """The built-in world. Outcome GRPO does best at a lower learning rate than ASR."""
+    lr = {"outcome": 5e-5, "qpr": 2.5e-4}.get(stage, 5e-4)
+    refining = OptimizerConfig(lr=2.5e-4, schedule="cosine", warmup_updates=3, b2=0.95)
     return TrainConfig(
         stage=stage,
         preset="world",
-        updates=45,
+        updates=60 if stage == "qpr" else 45,
         data=DataConfig(batch_problems=16, max_prompt_len=64),
         rollout=RolloutConfig(group=8, max_response_len=112),
+        qpr=QprConfig(judge=JudgeConfig(kind="rules"), chunks=1, overlong_buffer=56),
+        scope=ScopeConfig(qpr_updates=60, qpr_max_response_len=0, qpr_optimizer=refining),
         update=UpdateConfig(token_budget=32768, length_multiple=32, chunk_tokens=16384),
-        optimizer=OptimizerConfig(
-            lr=1.5e-4 if stage == "outcome" else 5e-4, warmup_updates=3, b2=0.95
-        ),
+        optimizer=refining if stage == "qpr" else OptimizerConfig(lr=lr, warmup_updates=3, b2=0.95),
         eval=EvalConfig(every=15, samples=8),
         checkpoint=CheckpointConfig(every=5),
     )
 
 
+def world_verbose(stage: str) -> TrainConfig:
+    """The built-in world with answers that check, restate and doubt: most steps are low-value."""
+    habits = DemoRates(check=0.36, restate=0.28, doubt=0.06, repair=0.10)
+    config = world(stage)
+    return dataclasses.replace(
+        config,
+        preset="world-verbose",
+        rollout=dataclasses.replace(config.rollout, max_response_len=128),
+        world=WorldConfig(
+            train_lengths=(3, 4),
+            eval_lengths=(1, 2, 3, 4),
+            original=dataclasses.replace(habits, careful=0.25),
+            scaffold=dataclasses.replace(habits, careful=0.35),
+            warm_start=WarmStartConfig(width=160, rows=26),
+        ),
+    )
+
+
 def _qwen3(size: str, corpus: str) -> Callable[[str], TrainConfig]:
     def preset(stage: str) -> TrainConfig:
-        """Spec section 8: batch 48 x 8, 1k prompt, 8k response, lr 1e-6 with 60 warm-up updates."""
+        """Spec section 8: batch 48 x 8, 1k prompt, response 8k (stage 2: 16k), lr 1e-6 (5e-7)."""
+        refining = stage == "qpr"
         return TrainConfig(
             stage=stage,
             preset=f"qwen3-{size.lower()}-{corpus}",
-            updates=500,
+            updates=100 if refining else 500,
             model=SourceConfig(path=f"checkpoints/Qwen3-{size}", dtype="bfloat16", remat="full"),
             data=DataConfig(
                 problems=f"data/{corpus}.parquet",
@@ -53,9 +82,13 @@ def _qwen3(size: str, corpus: str) -> Callable[[str], TrainConfig]:
                 batch_problems=48,
                 max_prompt_len=1024,
             ),
-            rollout=RolloutConfig(group=8, max_response_len=8192, cache_gib=24.0),
+            rollout=RolloutConfig(
+                group=8, max_response_len=16384 if refining else 8192, cache_gib=24.0
+            ),
             update=UpdateConfig(token_budget=18432, length_multiple=512, chunk_tokens=2048),
-            optimizer=OptimizerConfig(lr=1e-6, schedule="constant", warmup_updates=60),
+            optimizer=ScopeConfig().qpr_optimizer
+            if refining
+            else OptimizerConfig(lr=1e-6, schedule="constant", warmup_updates=60),
             mesh=MeshConfig(fsdp=8),
             eval=EvalConfig(every=25, samples=1, greedy=False, limit=128),
             checkpoint=CheckpointConfig(every=25),
@@ -66,6 +99,7 @@ def _qwen3(size: str, corpus: str) -> Callable[[str], TrainConfig]:
 
 PRESETS: dict[str, Callable[[str], TrainConfig]] = {
     "world": world,
+    "world-verbose": world_verbose,
     "qwen3-8b-dapo": _qwen3("8B", "dapo"),
     "qwen3-8b-bigmath": _qwen3("8B", "bigmath"),
     "qwen3-0.6b-dapo": _qwen3("0.6B", "dapo"),

@@ -3,9 +3,11 @@
 With no other argument it trains on the built-in world, on a laptop's CPU, in about five minutes.
 """
 
+import dataclasses
 import os
 import sys
 import time
+from pathlib import Path
 
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
@@ -13,6 +15,7 @@ import jax
 
 from jaxrl_scope.cli import describe, full_config, parse
 from jaxrl_scope.config import TrainConfig
+from jaxrl_scope.grading.judge import JudgeFailureError
 from jaxrl_scope.report.metrics import read_metrics
 from jaxrl_scope.report.plots import plot_curves
 from jaxrl_scope.report.summary import (
@@ -26,13 +29,13 @@ from jaxrl_scope.report.summary import (
 from jaxrl_scope.train.checkpoint import CheckpointError
 from jaxrl_scope.train.loop import Result, Trainer, TrainingError
 from jaxrl_scope.train.run_dir import choose_run_dir, claim
-from jaxrl_scope.train.setup import cache_directory, load_inputs, locate, make_mesh
+from jaxrl_scope.train.scope import split
+from jaxrl_scope.train.setup import load_inputs
+from jaxrl_scope.train.sources import cache_directory, locate, make_mesh
 
 
 def prepare(config: TrainConfig) -> Trainer:
     """Build everything that a run needs; raises ValueError or OSError on bad input."""
-    jax.config.update("jax_compilation_cache_dir", str(cache_directory(config) / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
     run_dir = choose_run_dir(config)
     mesh = make_mesh(config)
     started = time.monotonic()
@@ -74,7 +77,30 @@ def report(config: TrainConfig, result: Result, argv: list[str]) -> None:
             f"\nstopped after update {result.update}; go on with\n  {resume_command(argv, run_dir)}"
         )
     else:
-        print(f"\nnext: {next_command(config.stage, run_dir)}")
+        print(f"\nnext: {next_command(config.stage, config.preset, run_dir)}")
+
+
+def train(config: TrainConfig, argv: list[str]) -> Result:
+    """Run one stage from where it stands to its end, and report."""
+    result = prepare(config).run()
+    report(config, result, argv)
+    return result
+
+
+def train_scope(config: TrainConfig, argv: list[str]) -> None:
+    """Run stage 1, then stage 2 from its best checkpoint; resumes in whichever was stopped."""
+    run_dir = choose_run_dir(config)
+    for stage in split(config, run_dir):
+        begun = (Path(stage.run_dir) / "config.json").exists()
+        if begun and not config.resume:
+            raise ValueError(
+                f"{run_dir} already holds a run. Go on with it with --resume, or choose another "
+                "--run-dir."
+            )
+        print(f"stage {stage.stage}: {stage.run_dir}")
+        argv_here = [*argv, "--run-dir", str(run_dir)] if not config.run_dir else argv
+        if train(dataclasses.replace(stage, resume=begun), argv_here).interrupted:
+            return
 
 
 def main(argv: list[str]) -> int:
@@ -84,16 +110,18 @@ def main(argv: list[str]) -> int:
         if config.dry_run:
             print(f"{describe(config)}\nsettings:\n{full_config(config)}")
             return 0
-        trainer = prepare(config)
-    except (ValueError, OSError, CheckpointError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    try:
-        result = trainer.run()
-        report(config, result, argv)
-    except (CheckpointError, TrainingError, OSError) as error:
+        jax.config.update("jax_compilation_cache_dir", str(cache_directory(config) / "compiled"))
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+        if config.stage == "scope":
+            train_scope(config, argv)
+        else:
+            train(config, argv)
+    except (CheckpointError, JudgeFailureError, TrainingError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     return 0
 
 

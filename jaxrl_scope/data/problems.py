@@ -24,7 +24,7 @@ class Problem:
       text: the problem as the user states it, without instructions about the answer's format.
       answer: the gold answer, as the verifier reads it.
       source: corpus the problem comes from (verl's `data_source`).
-      difficulty: label used by offline routing and by accuracy tables ("k4", "level 5"); "" if none.
+      difficulty: label used by offline routing and accuracy tables ("k4", "level 5"); "" if none.
       task: verifier mode ("mcq", ...); None for plain answers.
       choices: texts of the choices of a multiple-choice problem, in order A, B, C...
       messages: chat messages to send instead of `text` where a file gives them; None otherwise.

@@ -22,7 +22,7 @@ from jaxrl_scope.evaluate.records import SampleRecord, read_records, write_recor
 from jaxrl_scope.evaluate.score import grade_samples, judge_samples
 from jaxrl_scope.grading import VerifierPool
 from jaxrl_scope.grading.judge import Judge
-from jaxrl_scope.grading.judge_config import build_judge
+from jaxrl_scope.grading.judge_config import build_judge, warn_if_same_judge
 from jaxrl_scope.rollout.jax_sampler import JaxSampler
 from jaxrl_scope.rollout.types import SamplingParams
 from jaxrl_scope.train.sources import locate, make_mesh
@@ -93,6 +93,19 @@ def open_judge(config: EvaluateConfig, folder: Path) -> Judge | None:
         return build_judge(config.judge, functools.partial(label_trace, modulus=config.modulus))
     cache = config.judge.cache_dir or str(folder / "judge-replies")
     return build_judge(dataclasses.replace(config.judge, cache_dir=cache))
+
+
+def check_judge(config: EvaluateConfig, training: TrainConfig) -> None:
+    """Warn where the policy was trained by the very judge that now measures it.
+
+    Raises:
+      ValueError: the rules are those of another world than the policy's.
+    """
+    if training.stage in ("qpr", "mix", "scope"):
+        warn_if_same_judge(training.qpr.judge, config.judge)
+    modulus = training.world.modulus
+    if config.judge.kind == "rules" and modulus != config.modulus:
+        raise ValueError(f"the policy's world counts modulo {modulus}: use --modulus {modulus}")
 
 
 def load_evaluation_problems(
@@ -170,10 +183,8 @@ def open_policy(config: EvaluateConfig) -> Policy:
 
 def _generate(config: EvaluateConfig, folder: Path) -> list[SampleRecord]:
     policy = open_policy(config)
-    if policy.run is not None and config.judge.kind == "rules":
-        modulus = policy.run.world.modulus
-        if modulus != config.modulus:
-            raise ValueError(f"the policy's world counts modulo {modulus}: use --modulus {modulus}")
+    if policy.run is not None and config.step_quality:
+        check_judge(config, policy.run)
     prompts = make_prompts(policy, config)
     problems = load_evaluation_problems(config, policy, prompts)
     claim(folder, config, policy.origin)

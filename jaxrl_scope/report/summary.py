@@ -73,11 +73,15 @@ def write_samples(path: Path, samples: tuple[Sample, ...]) -> None:
     write_text(path, "\n".join(blocks))
 
 
-def next_command(stage: str, run_dir: Path) -> str:
+def next_command(stage: str, preset: str, run_dir: Path) -> str:
     """Suggest what to run next."""
-    other = "outcome" if stage == "asr" else "asr"
-    why = "the baseline to compare with" if other == "outcome" else "the same with scaffolds"
-    return f"python launch/train.py --stage {other}    # {why}"
+    again = f"python launch/train.py --preset {preset} --stage"
+    return {
+        "outcome": f"{again} asr    # the same problems with scaffolds",
+        "asr": f"{again} outcome    # the baseline to compare with",
+        "mix": f"{again} scope    # the two rewards one after the other",
+        "qpr": f"python launch/evaluate.py --preset world --model {run_dir}    # step quality",
+    }[stage]
 
 
 def resume_command(argv: list[str], run_dir: Path) -> str:

@@ -66,6 +66,7 @@ class AsrStage:
     """Original rollouts first; groups that do badly are replaced by as many scaffold rollouts."""
 
     def __init__(self, config: AsrConfig):
+        """Take the settings."""
         self.config = config
 
     def collect(self, problems: Sequence[Problem], tools: Tools) -> Experience:
@@ -93,7 +94,28 @@ class AsrStage:
             "route/wanted": float(wanted.mean()),
             "route/scaffold_miss": float((wanted & ~usable).sum()),
         }
-        return self._reward_mixed(problems, scaffolds, tools, groups, verdicts, routed, metrics)
+        rewards, verdicts, more = self.score_original(problems, tools, groups, verdicts, routed)
+        return self._reward_mixed(
+            problems, scaffolds, tools, (groups, rewards, verdicts), routed, metrics | more
+        )
+
+    def score_original(
+        self,
+        problems: Sequence[Problem],
+        tools: Tools,
+        groups: Groups,
+        verdicts: np.ndarray,
+        routed: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, float]]:
+        """Reward the original rollouts: r_out, which the groups that are not `routed` keep.
+
+        Returns:
+          rewards [B, G] float32, verdicts [B, G] int8, metrics.
+        """
+        return (verdicts == Verdict.CORRECT).astype(np.float32), verdicts, {}
+
+    def close(self) -> None:
+        """Nothing to release."""
 
     def _route(self, problems: Sequence[Problem], verdicts: np.ndarray) -> np.ndarray:
         """[B] bool: which problems the routing rule sends to their scaffolds."""
@@ -110,40 +132,30 @@ class AsrStage:
     ) -> Experience:
         everything = np.ones(len(problems), bool)
         metrics = {"route/wanted": 1.0, "route/scaffold_miss": 0.0}
-        return self._reward_mixed(problems, scaffolds, tools, None, None, everything, metrics)
+        return self._reward_mixed(problems, scaffolds, tools, None, everything, metrics)
 
     def _reward_mixed(
         self,
         problems: Sequence[Problem],
         scaffolds: Sequence[Scaffold | None],
         tools: Tools,
-        groups: Groups | None,
-        verdicts: np.ndarray | None,
+        original: tuple[Groups, np.ndarray, np.ndarray] | None,
         routed: np.ndarray,
         metrics: dict[str, float],
     ) -> Experience:
         """Roll the routed problems out again and build R_1 (Eq. 11).
 
-        `groups` and `verdicts` are those of the original prompts, None when every problem is
-        routed.
+        `original` holds groups, rewards and verdicts on the original prompts; None when every
+        problem is routed.
         """
         chosen = np.flatnonzero(routed)
-        outcome = None if verdicts is None else (verdicts == Verdict.CORRECT).astype(np.float32)
-        rewards = outcome
         if chosen.size:
-            again, reward, verdict, prefix = self._roll_out_again(
+            again = self._roll_out_again(
                 [problems[b] for b in chosen], [scaffolds[b] for b in chosen], tools
             )
-            metrics |= prefix
-            if groups is None:
-                groups, rewards, verdicts = again, reward, verdict
-            else:
-                groups = _replace(groups, again, chosen)
-                spread = np.zeros_like(outcome)
-                spread[chosen] = reward
-                rewards = np.asarray(mixed_reward(routed, spread, outcome))
-                verdicts = verdicts.copy()
-                verdicts[chosen] = verdict
+            metrics |= again[3]
+            original = again[:3] if original is None else _replace(original, again[:3], chosen)
+        groups, rewards, verdicts = original
         scaffolded = routed & (self.config.resample == "scaffold")
         metrics["route/share"] = float(routed.mean())
         return build_experience(
@@ -207,11 +219,15 @@ def grade_scaffolds(
     return sub == Verdict.CORRECT, verdicts == Verdict.CORRECT, verdicts
 
 
-def _replace(groups: Groups, again: Groups, chosen: np.ndarray) -> Groups:
-    """Put the groups `again` in the places `chosen` of `groups`."""
+Scored = tuple[Groups, np.ndarray, np.ndarray]  # with rewards [B, G] and verdicts [B, G]
+
+
+def _replace(original: Scored, again: Scored, chosen: np.ndarray) -> Scored:
+    """Put the groups of `again`, with their rewards and verdicts, in the places `chosen`."""
+    groups, rewards, verdicts = original
     prompt_ids, texts = list(groups.prompt_ids), list(groups.texts)
     for i, b in enumerate(chosen):
-        prompt_ids[b], texts[b] = again.prompt_ids[i], again.texts[i]
+        prompt_ids[b], texts[b] = again[0].prompt_ids[i], again[0].texts[i]
 
     def put(old: np.ndarray, new: np.ndarray) -> np.ndarray:
         out = old.copy()
@@ -219,7 +235,13 @@ def _replace(groups: Groups, again: Groups, chosen: np.ndarray) -> Groups:
         return out
 
     fields = {
-        field.name: put(getattr(groups.rollouts, field.name), getattr(again.rollouts, field.name))
+        field.name: put(
+            getattr(groups.rollouts, field.name), getattr(again[0].rollouts, field.name)
+        )
         for field in dataclasses.fields(groups.rollouts)
     }
-    return Groups(prompt_ids, dataclasses.replace(groups.rollouts, **fields), texts)
+    rollouts = dataclasses.replace(groups.rollouts, **fields)
+    routed = np.zeros(len(groups), bool)
+    routed[chosen] = True
+    mixed = np.asarray(mixed_reward(routed, put(rewards, again[1]), rewards))
+    return Groups(prompt_ids, rollouts, texts), mixed, put(verdicts, again[2])

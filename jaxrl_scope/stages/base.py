@@ -74,6 +74,10 @@ class Stage(Protocol):
         """Roll out, grade and reward one batch."""
         ...
 
+    def close(self) -> None:
+        """Release what the stage itself holds, a judge say."""
+        ...
+
 
 @dataclasses.dataclass(frozen=True)
 class Groups:
@@ -115,6 +119,19 @@ def roll_out(
         rollouts = tools.sampler.generate(requests, tools.sampling)
         texts = decode(tools.tokenizer, rollouts)
     return Groups(list(prompt_ids), rollouts, texts)
+
+
+def join_groups(parts: Sequence[Groups]) -> Groups:
+    """Put the groups of several parts of a batch, sampled alike, one after another."""
+    fields = {
+        field.name: np.concatenate([getattr(part.rollouts, field.name) for part in parts])
+        for field in dataclasses.fields(Rollouts)
+    }
+    return Groups(
+        [ids for part in parts for ids in part.prompt_ids],
+        Rollouts(**fields),
+        [texts for part in parts for texts in part.texts],
+    )
 
 
 def decode(tokenizer, rollouts: Rollouts) -> list[list[str]]:

@@ -38,3 +38,6 @@ class OutcomeStage:
             scaffolded=np.zeros(len(problems), bool),
             metrics={"outcome/mean": masked_mean(correct, verdicts != Verdict.FAILED)},
         )
+
+    def close(self) -> None:
+        """Nothing to release."""

@@ -1,9 +1,16 @@
 """Which stage a config names: the one place that lists them all."""
 
+import functools
+
 from jaxrl_scope.config import TrainConfig
+from jaxrl_scope.data.world_labels import label_trace
+from jaxrl_scope.grading.judge import Judge
+from jaxrl_scope.grading.judge_config import build_judge
 from jaxrl_scope.stages.asr import AsrStage
 from jaxrl_scope.stages.base import Stage
+from jaxrl_scope.stages.mix import MixStage
 from jaxrl_scope.stages.outcome import OutcomeStage
+from jaxrl_scope.stages.qpr import QprStage
 
 
 def make_stage(config: TrainConfig) -> Stage:
@@ -11,5 +18,16 @@ def make_stage(config: TrainConfig) -> Stage:
     stages = {
         "outcome": lambda: OutcomeStage(),
         "asr": lambda: AsrStage(config.asr),
+        "qpr": lambda: QprStage(config.qpr, make_judge(config)),
+        "mix": lambda: MixStage(config.asr, QprStage(config.qpr, make_judge(config))),
     }
     return stages[config.stage]()
+
+
+def make_judge(config: TrainConfig) -> Judge | None:
+    """Build the training judge; None where the reward needs none."""
+    if config.qpr.reward == "overlong":
+        return None
+    return build_judge(
+        config.qpr.judge, functools.partial(label_trace, modulus=config.world.modulus)
+    )

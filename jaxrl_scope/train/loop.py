@@ -106,6 +106,7 @@ class Trainer:
                 self._save(self.progress, None)
             finally:
                 writer.close()
+                self._stage.close()
                 self._tools.close()
                 self._checkpoints.close()
         return Result(

@@ -39,7 +39,7 @@ def home(tmp_path_factory):
     tokenizer.save_pretrained(home / "model")
     save_problems(home / "problems.jsonl", map(to_problem, CHAINS))
     save_scaffolds(home / "scaffolds.jsonl", [to_scaffold(chain) for chain in CHAINS])
-    run = TrainConfig(model=SourceConfig(path=str(home / "model")))
+    run = TrainConfig(stage="qpr", model=SourceConfig(path=str(home / "model")))
     optimizer = make_optimizer(run.optimizer, 10)
     checkpoints = Checkpoints(home / "run" / "checkpoints", CheckpointConfig(keep=3))
     for update, accuracy in ((1, 0.5), (2, 0.25)):
@@ -129,6 +129,29 @@ def test_a_run_directory_gives_the_weights_of_its_checkpoint(home, name, update)
     assert policy.origin.endswith(f"update {update}")
     gaps = jax.tree.map(lambda a, b: float(jnp.abs(a - b - update).max()), policy.model, start)
     assert max(jax.tree.leaves(gaps)) < 1e-6
+
+
+def test_the_judge_of_training_is_warned_about_and_missing_replies_are_counted(
+    home, tmp_path, capsys, caplog
+):
+    options = ["--preset", "world", "--model", str(home / "run"), "--problems",
+               str(home / "problems.jsonl"), "--max-response-len", "8", "--out", str(tmp_path),
+               "--judge.kind", "replay", "--judge.cache-dir", str(tmp_path)]  # fmt: skip
+    assert evaluate.main(options) == 0
+    assert "same judge (gpt-4.1-mini)" in caplog.text
+    quality = json.loads((tmp_path / "results.json").read_text())["results"]["overall"]["quality"]
+    finished = sum(record.finished for record in read_records(tmp_path / "samples.jsonl"))
+    assert sum(quality["judge_failures"].values()) == finished and quality["num_judged"] == 0
+    caplog.clear()
+    assert evaluate.main([*options, "--judge.chat.model", "another"]) == 0
+    assert "same judge" not in caplog.text
+
+
+def test_rules_of_another_world_are_refused(home, tmp_path, capsys):
+    options = ["--preset", "world", "--model", str(home / "run"), "--problems",
+               str(home / "problems.jsonl"), "--out", str(tmp_path), "--modulus", "7"]  # fmt: skip
+    assert evaluate.main(options) == 2
+    assert "use --modulus 61" in capsys.readouterr().err
 
 
 def test_a_run_directory_without_the_checkpoint_lists_those_it_has(home):
