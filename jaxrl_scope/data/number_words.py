@@ -1,6 +1,7 @@
 """English number words as digits: "twenty-one plus x squared" and "21+x^2" say the same thing."""
 
 import re
+from collections.abc import Iterable
 
 _UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
 _UNITS += " fifteen sixteen seventeen eighteen nineteen"
@@ -23,8 +24,9 @@ _MULTIPLES = {
 }
 
 
-def _any(words: object) -> str:
-    return "|".join(sorted(map(str, words), key=len, reverse=True))  # type: ignore[call-overload]
+def _any(words: Iterable[str]) -> str:
+    """A pattern for any of the words, longest first ("seventeen" before "seven")."""
+    return "|".join(sorted(words, key=len, reverse=True))
 
 
 _WORD = _any([*_SMALL, *_SCALES, "dozen"])
