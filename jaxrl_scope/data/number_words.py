@@ -90,8 +90,8 @@ def to_digits(text: str, *, generous: bool) -> str:
 
 def _phrase_to_digits(phrase: str, generous: bool) -> str:
     """Digits of a run of number words; several numbers where the run holds several."""
-    whole, _, decimals = phrase.lower().partition(" point ")
-    numbers = _read_numbers(re.split(r"[\s-]+", whole))
+    whole, _, decimals = " ".join(phrase.lower().split()).partition(" point ")
+    numbers = _read_numbers(re.split(r"[ -]+", whole))
     if not generous and numbers == [1] and not decimals:
         return phrase  # left to the rule for a stated "one"
     digits = " ".join(map(str, numbers))

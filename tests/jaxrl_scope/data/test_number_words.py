@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jaxrl_scope.data.number_words import to_digits
 
@@ -20,6 +22,7 @@ from jaxrl_scope.data.number_words import to_digits
         ("two, three and four", "2, 3 4"),
         ("two three", "2 3"),
         ("twelve point five", "12.5"),
+        ("twelve\n  point five", "12.5"),
         ("two thirds", "2/3"),
         ("two-thirds", "2/3"),
         ("three halves", "3/2"),
@@ -54,3 +57,18 @@ def test_words_become_digits(text, digits):
 def test_loose_statements_count_only_where_asked(text, strict, generous):
     assert to_digits(text, generous=False) == strict
     assert to_digits(text, generous=True) == generous
+
+
+WORDS = """
+one two ten twelve twenty ninety hundred thousand dozen and point half third thirds a fifth
+twenty-first plus minus x squared 3 XII over
+"""
+
+
+@given(
+    st.lists(st.sampled_from(WORDS.split())),
+    st.sampled_from([" ", "  ", "-", "\n", " , "]),
+    st.booleans(),
+)
+def test_no_run_of_words_breaks_the_reader(words, joint, generous):
+    to_digits(joint.join(words), generous=generous)
