@@ -68,4 +68,4 @@ def standardise(
         score = deviation / (jnp.sqrt(variance) + eps / group.spread)
     else:
         score = deviation * group.spread
-    return jnp.where(kept & ~group.flat, score, 0.0), group
+    return jnp.where(kept, score, 0.0), group  # a flat group has deviations of exactly 0
