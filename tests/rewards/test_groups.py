@@ -179,9 +179,12 @@ def test_gradient_is_that_of_the_formula():
 
 
 def test_a_kept_nan_is_not_hidden():
-    got = np.asarray(advantages(np.array([[0.0, np.nan, 1.0], [0.0, 1.0, 1.0]], np.float32)))
-    assert np.isnan(got[0]).all()
+    rewards = np.array([[0.0, np.nan, 1.0, 0.5], [0.0, 1.0, 1.0, 0.5]], np.float32)
+    keep = np.array([[1, 1, 1, 0]] * 2, bool)
+    got = np.asarray(advantages(rewards, keep))
+    assert np.isnan(got[0, :3]).all()
     assert np.isfinite(got[1]).all()
+    assert (got[:, 3] == 0).all()  # one left out is 0 even there
 
 
 @given(hnp.arrays(np.float32, (B, G), elements=reals), masks_b_g, st.sampled_from([0, 1]))
