@@ -34,7 +34,7 @@ def equivalent(
 
     Raises:
       NeedsWorkerError: exact arithmetic does not settle it.
-      LimitExceededError: the answer, or a number in it, is too large to be graded.
+      LimitExceededError, RecursionError: the answer, or a number in it, is too large to be graded.
     """
     if _INTEGER.fullmatch(gold) and _INTEGER.fullmatch(answer):
         return _sign_and_digits(gold) == _sign_and_digits(answer)
@@ -47,7 +47,7 @@ def equivalent(
     is_integer = _is_integer(gold_answer.node)
     try:
         return _equivalent(gold, gold_answer, answer, task, allow_numeric=allow_numeric)
-    except LimitExceededError:
+    except (LimitExceededError, RecursionError):
         if is_integer:  # whatever the answer is, it is no numeral of a sensible length
             return False
         raise

@@ -118,9 +118,7 @@ def _function_arguments(parser: "Parser") -> tuple[Node, ...]:
         return (Node("neg", (parser.power(),)),)
     factors = [parser.power()]
     while parser.starts_atom() and parser.next.kind not in ("fn", "(", "[", "big"):
-        if factors[-1].kind == "num" and parser.next.kind == "num":
-            raise UnreadableError("two numerals side by side")
-        factors.append(parser.power())
+        factors.append(parser.juxtaposed())
     return (product(factors),)
 
 

@@ -157,6 +157,7 @@ class Comparator(ScalarComparator):
         answer, answer_unit = split_unit(answer)
         if conflict(gold_unit, answer_unit):
             return False
+        gold, answer = _without_membership(gold), _without_membership(answer)
         if looks_like_region(gold) or looks_like_region(answer):
             return self.same_set_of_reals(gold, answer)
         gold_items, answer_items = self.items(gold), self.items(answer)
@@ -290,6 +291,12 @@ class Comparator(ScalarComparator):
 
 def _is_equation(node: Node) -> bool:
     return node.kind == "rel" and not INEQUALITIES & set(node.data)
+
+
+def _without_membership(node: Node) -> Node:
+    """Read "x ∈ {1, 2}" as the set."""
+    is_finite = node.kind == "member" and node.data == "∈" and node.args[1].kind in ("set", "list")
+    return node.args[1] if is_finite else node
 
 
 def _oriented(node: Node) -> Node:

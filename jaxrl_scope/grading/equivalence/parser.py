@@ -2,11 +2,11 @@ r"""Tokens to a tree: a recursive-descent parser for what one answer may be.
 
     relation := sets (REL sets)*              sets := ratio ((∪ | ∩ | ∖) ratio)*
     ratio    := sum (":" sum)*                sum  := [sign] term ((+ | - | ± | ∓) [sign] term)*
-    term     := factor ((* | / | nothing) factor)*
+    term     := factor ((* | / | nothing) factor)*     nothing: not before a plain numeral
     factor   := sign factor | atom (^ arg | ! | ' | % | °)*
 
-TeX's rule for arguments holds: `\frac12`, `\sqrt13` = √1·3 and `x_12` = x_1·2. Only in text without
-any command does a power take the whole numeral, as in "2^10".
+TeX's rule for arguments holds: `\frac12` is 1/2, and `\sqrt13`, which TeX prints as √1·3, is
+refused. Only in text without any command does a power take the whole numeral, as in "2^10".
 """
 
 from jaxrl_scope.grading.equivalence.atoms import ATOMS, applied
@@ -125,11 +125,17 @@ class Parser(Cursor):
                 divisor = self.factor()
                 factors = [Node("div", (product(factors), divisor))]
             elif self.starts_atom():
-                if factors[-1].kind == "num" and self.next.kind == "num":
-                    raise UnreadableError("two numerals side by side")
-                factors.append(self.power())
+                factors.append(self.juxtaposed())
             else:
                 return product(factors)
+
+    def juxtaposed(self) -> Node:
+        """Read a factor that no sign precedes: a numeral there needs a power, as in "2^6 3^5"."""
+        is_numeral = self.next.kind == "num"
+        node = self.power()
+        if is_numeral and node.kind == "num":
+            raise UnreadableError("a numeral right after another factor")
+        return node
 
     def starts_atom(self) -> bool:
         """Return whether juxtaposition goes on."""

@@ -129,7 +129,7 @@ class _Reader:
         """Read a list of items, or the single one."""
         if not tokens:
             raise UnreadableError("an empty answer")
-        parts, separators = _split(tokens)
+        parts, separators = _split(_drop_quantifier(tokens))
         if len(parts) == 2 and separators == [","] and _words(parts[0]) in vocabulary.ASSENT:
             parts, separators = parts[1:], []
         if len(parts) > MAX_ITEMS:
@@ -199,6 +199,18 @@ def _words(tokens: list[Token]) -> str:
     if any(token.kind != "word" for token in tokens):
         return ""
     return " ".join(token.text.lower() for token in tokens)
+
+
+def _drop_quantifier(tokens: list[Token]) -> list[Token]:
+    r"""Cut a closing "for all x", "for every real x", "\forall x"."""
+    for index in range(1, len(tokens)):
+        is_symbol = tokens[index].text == "\\forall"
+        following = tokens[index + 1].text.lower() if index + 1 < len(tokens) else ""
+        is_phrase = tokens[index].text == "for" and following in vocabulary.QUANTIFIERS
+        if is_symbol or (is_phrase and tokens[index].kind == "word"):
+            end = index - 1 if tokens[index - 1].kind == "," else index
+            return tokens[:end]
+    return tokens
 
 
 def _drop_remark(tokens: list[Token]) -> list[Token]:

@@ -8,7 +8,11 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jaxrl_scope.grading.equivalence.limits import UndefinedError
+from jaxrl_scope.grading.equivalence.limits import (
+    MAX_ITEMS,
+    LimitExceededError,
+    UndefinedError,
+)
 from jaxrl_scope.grading.equivalence.nodes import Node, canonical
 from jaxrl_scope.grading.equivalence.shapes import INEQUALITIES, atoms, is_name
 
@@ -156,8 +160,13 @@ def same_region(gold: Region, answer: Region, order: Order) -> bool:
     Args:
       gold, answer: regions whose ends are numbers, or expressions in the same symbols.
       order: compares two ends as -1, 0 or 1.
+
+    Raises:
+      LimitExceededError: there are too many intervals.
     """
     ends = [*_ends(gold), *_ends(answer)]
+    if len(ends) > 2 * MAX_ITEMS:
+        raise LimitExceededError(f"{len(ends)} ends of intervals; at most {2 * MAX_ITEMS}")
     if any(atoms(end) for end in ends):
         return _same_pieces(gold, answer, order)
     ranked: list[list[Node]] = []

@@ -9,9 +9,11 @@ import re
 from jaxrl_scope.grading.equivalence.normalize import normalize
 
 _MAX_CHARS = 300
-_MAX_DIGITS = 12
-_TOWER = re.compile(r"\^\s*\{[^{}]*\^|\^[^{}\s]*\^|!\s*\)?\s*!|\*\*")
-_TEXT = re.compile(r"\\(?:text|mbox|mathrm|operatorname|textbf)|[\"'`#@_?]{2}")
+# Towers of powers and factorials, long numerals, words, and what looks like code.
+_REFUSED = re.compile(
+    r"\^\s*\{[^{}]*\^|\^[^{}\s]*\^|!\s*\)?\s*!|\*\*|\d{12}"
+    r"|\\(?:text|mbox|mathrm|operatorname|textbf)|[\"'`#@?]|__"
+)
 
 
 def equal_by_sympy(gold: str, answer: str) -> bool:
@@ -22,20 +24,17 @@ def equal_by_sympy(gold: str, answer: str) -> bool:
     from latex2sympy2_extended import latex2sympy
     from sympy import Expr, simplify
 
-    expressions = []
-    for text in (normalize(gold), normalize(answer)):
-        if len(text) > _MAX_CHARS or _TOWER.search(text) or _TEXT.search(text):
-            return False
-        if re.search(rf"\d{{{_MAX_DIGITS},}}", text):
-            return False
-        try:
-            expression = latex2sympy(text)
-        except Exception:
-            return False
-        if not isinstance(expression, Expr):
-            return False
-        expressions.append(expression)
-    left, right = expressions
-    if left.free_symbols != right.free_symbols:
+    texts = [normalize(gold), normalize(answer)]
+    if any(len(text) > _MAX_CHARS or _REFUSED.search(text) for text in texts):
         return False
-    return bool(left == right or simplify(left - right) == 0)
+    try:
+        left, right = map(latex2sympy, texts)
+        if not (isinstance(left, Expr) and isinstance(right, Expr)):
+            return False
+        if left.free_symbols != right.free_symbols:
+            return False
+        return bool(left == right or simplify(left - right) == 0)
+    except MemoryError:  # a failure, not a verdict
+        raise
+    except Exception:  # sympy and its parser raise whatever their rules run into
+        return False
