@@ -40,7 +40,7 @@ def group_advantages(
     that into |A| up to 1.
 
     Args:
-      rewards: [..., G] real, finite where kept; any unit, since A does not depend on it.
+      rewards: [..., G] real, finite where kept, in any unit: with eps = 0 A does not depend on it.
       keep: [..., G] bool, True = the rollout counts. A rollout left out (a judge failure, say) is
         outside mean and std, gets A = 0, and its reward may hold anything. None keeps all.
       ddof: 0 divides the variance by the number kept, 1 by one less.
@@ -80,6 +80,7 @@ def group_moments(
 
     Returns:
       GroupMoments of [...] float32, float32, int32. The variance of a flat group is exactly 0.
+      Gradient: that of the formula; 0 for rollouts left out and flat groups.
 
     Raises:
       ValueError: G = 0, `keep` of another shape, `ddof` not 0 or 1.
