@@ -59,10 +59,12 @@ def find_boxes(text: str) -> list[Box]:
     An open box after the last complete one gives an empty list: such a text has no answer.
     """
     opens = {match.end(): match.start() for match in _BOX.finditer(text)}
+    if not opens:
+        return []
     boxes: list[Box] = []
     stack: list[int | None] = []  # per open brace: where its box starts, None for other braces
     depth = 0
-    for brace in _BRACES.finditer(text):
+    for brace in _BRACES.finditer(text, min(opens.values())):
         if brace[0] == "{":
             start = opens.pop(brace.start(), None)
             stack.append(start)
