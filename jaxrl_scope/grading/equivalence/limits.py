@@ -10,7 +10,7 @@ MAX_DEPTH = 40  # nested groups; each level costs about a dozen Python frames
 MAX_DIGITS = 2000  # of one numeral inside an expression
 MAX_ITEMS = 64  # of a list or set: matching is quadratic
 MAX_BITS = 8192  # of an exact rational that is carried around
-MAX_FACTORIAL = 20_000
+MAX_FACTORIAL = 5000
 MAX_EXPONENT = 10**6  # of an exact power; 10^(10^10) is nobody's final answer
 MAX_MAGNITUDE = 10**7  # binary exponent of a high-precision number
 

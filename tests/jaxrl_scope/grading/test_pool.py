@@ -259,6 +259,22 @@ children = pathlib.Path(f"/proc/self/task").glob("*/children")
 """
 
 
+def test_threads_an_event_loop_and_another_process_grade_at_once(pool):
+    other = _run_script(SCRIPT + "print(pool.counts['correct'], flush=True)")
+
+    async def from_event_loop() -> list[list[int]]:
+        batches = [[_root_item(seed)] for seed in range(60, 70)]
+        verdicts = await asyncio.gather(*map(pool.verify_batch_async, batches))
+        return [batch.tolist() for batch in verdicts]
+
+    with ThreadPoolExecutor(4) as threads:
+        from_threads = [threads.submit(pool.grade, [_root_item(seed)]) for seed in range(70, 90)]
+        assert asyncio.run(from_event_loop()) == [[CORRECT]] * 10
+        assert all(future.result() == [Outcome(CORRECT)] for future in from_threads)
+    output, _ = other.communicate(timeout=60)
+    assert output.strip() == "1"
+
+
 def test_workers_die_with_a_parent_that_is_killed():
     script = _run_script(SCRIPT + "print(worker, flush=True); time.sleep(60)")
     assert script.stdout is not None
