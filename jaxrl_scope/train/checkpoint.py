@@ -130,11 +130,9 @@ class Checkpoints:
             try:
                 return self._read(like, step)
             except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
-                problems.append(f"update {step}: {str(error).splitlines()[0]}")
+                problems.append(f"update {step}: {str(error).splitlines()[0][:200]}")
                 if len(steps) > 1:
-                    print(
-                        f"warning: checkpoint unreadable, trying the one before it: {problems[-1]}"
-                    )
+                    print(f"warning: passing over an unreadable checkpoint, {problems[-1]}")
         raise CheckpointError(
             f"no readable checkpoint in {self._directory} "
             f"({'; '.join(problems) if problems else 'there is none'})"

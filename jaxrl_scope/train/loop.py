@@ -80,6 +80,7 @@ class Trainer:
         if self._checkpoints.latest() is not None:
             self.state, self.progress = self._checkpoints.restore(self.state)
             self._checkpoints.drop_after(self.progress.update)
+            print(f"resuming after update {self.progress.update}")
             self._tools.sampler.load(self.state.params, self.progress.update)
         self._data = grain.MapDataset.source(inputs.problems).seed(config.seed).shuffle().repeat()
         self._stop = False
