@@ -15,6 +15,7 @@ from jaxrl_scope.config import (
     RolloutConfig,
     ScopeConfig,
     SourceConfig,
+    StageName,
     TrainConfig,
 )
 from jaxrl_scope.data.world_build import WorldConfig
@@ -27,9 +28,9 @@ from jaxrl_scope.train.update import UpdateConfig
 from jaxrl_scope.train.warm_start import WarmStartConfig
 
 
-def world(stage: str) -> TrainConfig:
+def world(stage: StageName) -> TrainConfig:
     """The built-in world. Outcome GRPO does best at a lower learning rate than ASR."""
-    lr = {"outcome": 5e-5, "qpr": 2.5e-4}.get(stage, 5e-4)
+    lr = 1.5e-4 if stage == "outcome" else 5e-4
     refining = OptimizerConfig(lr=2.5e-4, schedule="cosine", warmup_updates=3, b2=0.95)
     return TrainConfig(
         stage=stage,
@@ -46,7 +47,7 @@ def world(stage: str) -> TrainConfig:
     )
 
 
-def world_verbose(stage: str) -> TrainConfig:
+def world_verbose(stage: StageName) -> TrainConfig:
     """The built-in world with answers that check, restate and doubt: most steps are low-value."""
     habits = DemoRates(check=0.36, restate=0.28, doubt=0.06, repair=0.10)
     config = world(stage)
@@ -64,8 +65,8 @@ def world_verbose(stage: str) -> TrainConfig:
     )
 
 
-def _qwen3(size: str, corpus: str) -> Callable[[str], TrainConfig]:
-    def preset(stage: str) -> TrainConfig:
+def _qwen3(size: str, corpus: str) -> Callable[[StageName], TrainConfig]:
+    def preset(stage: StageName) -> TrainConfig:
         """Spec section 8: batch 48 x 8, 1k prompt, response 8k (stage 2: 16k), lr 1e-6 (5e-7)."""
         refining = stage == "qpr"
         return TrainConfig(
@@ -97,7 +98,7 @@ def _qwen3(size: str, corpus: str) -> Callable[[str], TrainConfig]:
     return preset
 
 
-PRESETS: dict[str, Callable[[str], TrainConfig]] = {
+PRESETS: dict[str, Callable[[StageName], TrainConfig]] = {
     "world": world,
     "world-verbose": world_verbose,
     "qwen3-8b-dapo": _qwen3("8B", "dapo"),

@@ -6,6 +6,7 @@ import sys
 # Each is a module of `jaxrl_scope.bench` with `main(argv)`, imported only when it is asked for.
 BENCHMARKS = {
     "kernels": "reward kernels against per-sample Python loops and a plain copy",
+    "scaffold": "scaffold construction from recorded replies: speed and memory",
     "verifier": "answer verifier: accuracy and speed on published cases and on rollouts",
 }
 

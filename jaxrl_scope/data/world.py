@@ -101,7 +101,14 @@ def parse_chain(text: str, modulus: int) -> Chain:
 def draw_chains(
     rng: np.random.Generator, lengths: Sequence[int], per_length: int, modulus: int
 ) -> list[Chain]:
-    """Draw `per_length` distinct chains of each length; the lengths alternate in the result."""
+    """Draw `per_length` distinct chains of each length; the lengths alternate in the result.
+
+    Raises:
+      ValueError: there are not that many chains of one of the lengths.
+    """
+    most = modulus * (len(OPERATORS) * len(COUNTS)) ** min(lengths)
+    if per_length > most:
+        raise ValueError(f"only {most} chains have length {min(lengths)}; asked for {per_length}")
     seen: set[Chain] = set()
     columns = []
     for length in lengths:
@@ -135,6 +142,17 @@ def to_problem(chain: Chain) -> Problem:
     )
 
 
+def sub_questions(chain: Chain) -> list[str]:
+    """Write the sub-questions: the first names the start value, each later one its operation."""
+    return [f"{chain.start} {chain.operations[0]}", *map(str, chain.operations[1:-1])]
+
+
+def scaffold_prompt(chain: Chain) -> str:
+    """Write the scaffold prompt: `[SUB] 55 - 3 [SUB] * 2 [MAIN] 55 - 3 * 2 + 3 ?`."""
+    subs = "".join(f"[SUB] {question} " for question in sub_questions(chain))
+    return f"{subs}[MAIN] {chain} ?"
+
+
 def to_scaffold(chain: Chain) -> Scaffold | None:
     """Write the scaffold of a chain: one sub-question for every operation but the last.
 
@@ -143,14 +161,12 @@ def to_scaffold(chain: Chain) -> Scaffold | None:
     if len(chain.operations) < 2:
         return None
     problem = to_problem(chain)
-    questions = [f"{chain.start} {chain.operations[0]}", *map(str, chain.operations[1:-1])]
-    prompt = "".join(f"[SUB] {question} " for question in questions) + f"[MAIN] {problem.text}"
     return Scaffold(
         problem_id=problem.id,
-        questions=tuple(questions),
+        questions=tuple(sub_questions(chain)),
         answers=tuple(map(str, chain.values[:-1])),
         main_question=problem.text,
         main_answer=problem.answer,
-        messages=({"role": "user", "content": prompt},),
+        messages=({"role": "user", "content": scaffold_prompt(chain)},),
         source=problem.source,
     )

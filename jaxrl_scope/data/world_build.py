@@ -17,9 +17,9 @@ import numpy as np
 
 from jaxrl_scope.data.loaders import save_problems
 from jaxrl_scope.data.scaffold_file import save_scaffolds
-from jaxrl_scope.data.world import Chain, draw_chains, to_problem, to_scaffold
+from jaxrl_scope.data.world import Chain, draw_chains, scaffold_prompt, to_problem, to_scaffold
 from jaxrl_scope.data.world_demos import DemoRates, write_original, write_scaffolded
-from jaxrl_scope.data.world_tokenizer import make_tokenizer
+from jaxrl_scope.data.world_tokenizer import EOS_ID, PAD_ID, make_tokenizer
 from jaxrl_scope.train.warm_start import Demonstration, WarmStartConfig, warm_start
 from models import ModelConfig, init_params, save_hf
 
@@ -87,8 +87,8 @@ class WorldConfig:
             rope_theta=10_000.0,
             tie_embeddings=True,
             max_position=1024,
-            eos_token_ids=(tokenizer.eos_token_id,),
-            pad_token_id=tokenizer.pad_token_id,
+            eos_token_ids=(EOS_ID,),
+            pad_token_id=PAD_ID,
             remat="none",
         )
 
@@ -185,6 +185,6 @@ def demonstrations(
         if scaffold is None:
             prompt, response = to_problem(chain).text, write_original(rng, chain, config.original)
         else:
-            prompt = scaffold.messages[0]["content"]
+            prompt = scaffold_prompt(chain)
             response = write_scaffolded(rng, chain, config.scaffold)
         yield encode(prompt), encode(response, f" {tokenizer.eos_token}")

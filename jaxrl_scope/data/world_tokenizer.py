@@ -4,6 +4,7 @@ from transformers import PreTrainedTokenizerFast
 
 MAX_SUB_LABELS = 7
 PAD, EOS = "<|pad|>", "<|end|>"
+PAD_ID, EOS_ID = 0, 1  # the first words of the vocabulary
 # One message's content is the prompt; the world has no roles and needs no turn markers.
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 

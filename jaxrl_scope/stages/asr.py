@@ -72,13 +72,15 @@ class AsrStage:
     def collect(self, problems: Sequence[Problem], tools: Tools) -> Experience:
         """Roll out, route, roll out again, grade and reward one batch."""
         config = self.config
-        scaffolds = [tools.scaffolds.get(problem.id) for problem in problems]
-        usable = np.array([s is not None for s in scaffolds])
+        usable = np.array([problem.id in tools.scaffolds for problem in problems])
         if config.resample == "original":
             usable[:] = True
         if config.routing == "all" and usable.all():
             # No original rollout would survive, so none is made.
-            return self._reward_routed(problems, scaffolds, tools)
+            everything = np.ones(len(problems), bool)
+            scored, metrics = self._roll_out_again(problems, tools)
+            metrics |= {"route/wanted": 1.0, "route/scaffold_miss": 0.0}
+            return self._finish(problems, tools, scored, everything, metrics)
 
         groups = roll_out(
             tools,
@@ -95,9 +97,12 @@ class AsrStage:
             "route/scaffold_miss": float((wanted & ~usable).sum()),
         }
         rewards, verdicts, more = self.score_original(problems, tools, groups, verdicts, routed)
-        return self._reward_mixed(
-            problems, scaffolds, tools, (groups, rewards, verdicts), routed, metrics | more
-        )
+        scored, metrics = (groups, rewards, verdicts), metrics | more
+        chosen = np.flatnonzero(routed)
+        if chosen.size:
+            again, more = self._roll_out_again([problems[int(b)] for b in chosen], tools)
+            scored, metrics = _replace(scored, again, chosen), metrics | more
+        return self._finish(problems, tools, scored, routed, metrics)
 
     def score_original(
         self,
@@ -127,51 +132,37 @@ class AsrStage:
             return np.array([problem.difficulty in config.hard_labels for problem in problems])
         return np.full(len(problems), config.routing == "all")
 
-    def _reward_routed(
-        self, problems: Sequence[Problem], scaffolds: Sequence[Scaffold | None], tools: Tools
-    ) -> Experience:
-        everything = np.ones(len(problems), bool)
-        metrics = {"route/wanted": 1.0, "route/scaffold_miss": 0.0}
-        return self._reward_mixed(problems, scaffolds, tools, None, everything, metrics)
-
-    def _reward_mixed(
+    def _finish(
         self,
         problems: Sequence[Problem],
-        scaffolds: Sequence[Scaffold | None],
         tools: Tools,
-        original: tuple[Groups, np.ndarray, np.ndarray] | None,
+        scored: "Scored",
         routed: np.ndarray,
         metrics: dict[str, float],
     ) -> Experience:
-        """Roll the routed problems out again and build R_1 (Eq. 11).
-
-        `original` holds groups, rewards and verdicts on the original prompts; None when every
-        problem is routed.
-        """
-        chosen = np.flatnonzero(routed)
-        if chosen.size:
-            again = self._roll_out_again(
-                [problems[b] for b in chosen], [scaffolds[b] for b in chosen], tools
-            )
-            metrics |= again[3]
-            original = again[:3] if original is None else _replace(original, again[:3], chosen)
-        groups, rewards, verdicts = original
-        scaffolded = routed & (self.config.resample == "scaffold")
-        metrics["route/share"] = float(routed.mean())
+        """Build the experience of rewarded groups (R_1, Eq. 11)."""
+        groups, rewards, verdicts = scored
         return build_experience(
-            tools, problems, groups, rewards, verdicts, scaffolded=scaffolded, metrics=metrics
+            tools,
+            problems,
+            groups,
+            rewards,
+            verdicts,
+            scaffolded=routed & (self.config.resample == "scaffold"),
+            metrics=metrics | {"route/share": float(routed.mean())},
         )
 
     def _roll_out_again(
-        self, problems: list[Problem], scaffolds: list[Scaffold | None], tools: Tools
-    ) -> tuple[Groups, np.ndarray, np.ndarray, dict[str, float]]:
-        """Second rollouts of routed problems: groups, rewards [B, G], verdicts [B, G], metrics."""
+        self, problems: Sequence[Problem], tools: Tools
+    ) -> tuple["Scored", dict[str, float]]:
+        """Roll routed problems out a second time, and reward them; also returns metrics."""
         names = [problem.id for problem in problems]
         if self.config.resample == "original":
             prompts = [tools.prompts.original(problem) for problem in problems]
             groups = roll_out(tools, prompts, names, "again")
             verdicts = grade_outcome(tools, problems, groups)
-            return groups, (verdicts == Verdict.CORRECT).astype(np.float32), verdicts, {}
+            return (groups, (verdicts == Verdict.CORRECT).astype(np.float32), verdicts), {}
+        scaffolds = [tools.scaffolds[problem.id] for problem in problems]
         groups = roll_out(tools, [tools.prompts.scaffold(s) for s in scaffolds], names, "scaffold")
         sub, main, verdicts = grade_scaffolds(tools, scaffolds, groups)
         num_sub = np.array([s.num_sub for s in scaffolds], np.int32)
@@ -185,7 +176,7 @@ class AsrStage:
             "scaffold/prefix_share": masked_mean(length / num_sub, keep),
             "scaffold/complete": masked_mean(length == num_sub, keep),
         }
-        return groups, rewards, verdicts, metrics
+        return (groups, rewards, verdicts), metrics
 
     def _scaffold_reward(
         self, sub: np.ndarray, num_sub: np.ndarray, main: np.ndarray

@@ -5,7 +5,7 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -42,12 +42,12 @@ class Tools:
 
     sampler: Sampler
     prompts: PromptBuilder
-    tokenizer: object
+    tokenizer: Any
     verifier: VerifierPool
     scaffolds: Mapping[str, Scaffold]
     sampling: SamplingParams
-    ddof: int = 0
-    seconds: Counter = dataclasses.field(default_factory=Counter)
+    ddof: Literal[0, 1] = 0
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @contextlib.contextmanager
     def timed(self, phase: str) -> Iterator[None]:
@@ -56,7 +56,7 @@ class Tools:
         try:
             yield
         finally:
-            self.seconds[phase] += time.perf_counter() - start
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - start
 
     def close(self) -> None:
         """Stop the sampler's and the verifier's processes."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grain
 import jax
+import numpy as np
 
 from jaxrl_scope.config import TrainConfig
 from jaxrl_scope.data.problems import Problem
@@ -127,7 +128,7 @@ class Trainer:
         experience = self._stage.collect(self._batch(update), tools)
         with tools.timed("update"):
             key = jax.random.fold_in(jax.random.key(config.seed), update)
-            lr = float(self._schedule(int(self.state.step)))
+            lr = float(np.asarray(self._schedule(int(self.state.step))))
             self.state, metrics = self._updater.update(
                 self.state, experience, key, config.rollout.group
             )
@@ -144,7 +145,8 @@ class Trainer:
     def _batch(self, update: int) -> list[Problem]:
         """Return the problems of an update: a function of (seed, update) alone."""
         size = self.config.data.batch_problems
-        return [self._data[i] for i in range((update - 1) * size, update * size)]
+        drawn = (self._data[i] for i in range((update - 1) * size, update * size))
+        return [problem for problem in drawn if problem is not None]
 
     def _evaluate(self, update: int) -> dict[str, float]:
         settings, problems = self.config.eval, self.inputs.validation

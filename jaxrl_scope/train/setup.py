@@ -4,8 +4,8 @@ import dataclasses
 
 from jax.sharding import Mesh
 
-from jaxrl_scope.config import DataConfig, TrainConfig
-from jaxrl_scope.data.filters import drop_long_prompts, subset
+from jaxrl_scope.config import TrainConfig
+from jaxrl_scope.data.filters import drop_long_prompts, drop_unverifiable, subset
 from jaxrl_scope.data.loaders import load_problems
 from jaxrl_scope.data.problems import Problem, Scaffold
 from jaxrl_scope.data.prompts import PromptBuilder
@@ -56,11 +56,11 @@ def load_inputs(config: TrainConfig, sources: Sources, mesh: Mesh | None) -> Inp
     prompts = PromptBuilder(
         tokenizer, thinking={"default": None, "on": True, "off": False}[config.data.thinking]
     )
-    problems, note = _load(config.data, sources.problems, config.data.limit, config.seed, prompts)
+    problems, note = _load(config, sources.problems, config.data.limit, prompts)
     notes = [f"policy: {policy.origin}", note]
     validation: list[Problem] = []
     if sources.validation:
-        validation, note = _load(config.data, sources.validation, 0, config.seed, prompts)
+        validation, note = _load(config, sources.validation, 0, prompts)
         notes.append(note)
     scaffolds: dict[str, Scaffold] = {}
     if sources.scaffolds:
@@ -80,19 +80,31 @@ def load_inputs(config: TrainConfig, sources: Sources, mesh: Mesh | None) -> Inp
 
 
 def _load(
-    data: DataConfig, path: str, limit: int, seed: int, prompts: PromptBuilder
+    config: TrainConfig, path: str, limit: int, prompts: PromptBuilder
 ) -> tuple[list[Problem], str]:
-    """Load the problems whose prompt fits, a subset of them if asked, and the report in words."""
+    """Load the problems that can be used, a subset of them if asked, and the report in words."""
+    data = config.data
     problems, report = load_problems(path, columns=data.columns or None, strict=data.strict)
     problems = drop_long_prompts(problems, prompts.original, data.max_prompt_len, report)
+    with make_verifier(config) as verifier:
+        problems = drop_unverifiable(problems, verifier.verify_batch, report)
     if not problems:
         raise ValueError(
-            f"every problem of {path} is longer than data.max_prompt_len ({data.max_prompt_len} "
-            "tokens); raise it"
+            f"no problem of {path} can be used (data.max_prompt_len is {data.max_prompt_len} "
+            f"tokens).\n{report.summary()}"
         )
     if limit:
-        problems = subset(problems, limit, seed=seed, report=report)
+        problems = subset(problems, limit, seed=config.seed, report=report)
     return problems, report.summary()
+
+
+def make_verifier(config: TrainConfig) -> VerifierPool:
+    """Make the answer verifier; its processes start when they are first needed."""
+    return VerifierPool(
+        num_workers=config.grading.workers,
+        wall_limit_s=config.grading.wall_limit_s,
+        memory_limit_mb=config.grading.memory_limit_mb,
+    )
 
 
 def make_tools(config: TrainConfig, inputs: Inputs, mesh: Mesh | None) -> Tools:
@@ -106,11 +118,7 @@ def make_tools(config: TrainConfig, inputs: Inputs, mesh: Mesh | None) -> Tools:
         ),
         prompts=inputs.prompts,
         tokenizer=inputs.tokenizer,
-        verifier=VerifierPool(
-            num_workers=config.grading.workers,
-            wall_limit_s=config.grading.wall_limit_s,
-            memory_limit_mb=config.grading.memory_limit_mb,
-        ),
+        verifier=make_verifier(config),
         scaffolds=inputs.scaffolds,
         sampling=SamplingParams(
             num_rollouts=config.rollout.group,

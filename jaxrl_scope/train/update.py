@@ -243,8 +243,9 @@ def _apply(optimizer, state: TrainState, total) -> tuple[TrainState, dict[str, j
     count = outputs.loss[1]
     scale = jnp.where(count > 0, 1.0 / jnp.where(count > 0, count, 1.0), 0.0)
     gradient = jax.tree.map(lambda g: g * scale.astype(g.dtype), gradient)
-    updates, opt_state = optimizer.update(gradient, state.opt_state, state.params)
-    params = optax.apply_updates(state.params, updates)
+    params: Any = state.params  # optax's types know arrays and containers, not modules
+    updates, opt_state = optimizer.update(gradient, state.opt_state, params)
+    params = optax.apply_updates(params, updates)
     metrics = {name: divide(pair) for name, pair in outputs.metrics.items()}
     metrics["policy/loss"] = divide(outputs.loss)
     metrics["policy/grad_norm"] = optax.tree.norm(gradient)

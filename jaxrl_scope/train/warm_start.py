@@ -39,7 +39,7 @@ class WarmStartConfig:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class PackedBatch:
-    """Demonstrations end to end in rows; all fields [rows, width].
+    """Demonstrations end to end in rows; all fields [rows, width], of numpy or of JAX.
 
     Attributes:
       ids: int32 tokens, 0 at padding.
@@ -48,10 +48,10 @@ class PackedBatch:
       is_response: bool, tokens that are imitated.
     """
 
-    ids: np.ndarray
-    positions: np.ndarray
-    segments: np.ndarray
-    is_response: np.ndarray
+    ids: Any
+    positions: Any
+    segments: Any
+    is_response: Any
 
 
 def pack(demonstrations: Iterable[Demonstration], rows: int, width: int) -> Iterator[PackedBatch]:
@@ -123,7 +123,7 @@ def warm_start(
     return model
 
 
-def _step(optimizer: optax.GradientTransformation, model: Qwen3, opt_state: Any, batch):
+def _step(optimizer: optax.GradientTransformation, model: Any, opt_state: Any, batch):
     loss, gradient = jax.value_and_grad(imitation_loss)(model, batch)
     updates, opt_state = optimizer.update(gradient, opt_state, model)
     return optax.apply_updates(model, updates), opt_state, loss
