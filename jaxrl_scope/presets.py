@@ -31,7 +31,7 @@ from jaxrl_scope.train.warm_start import WarmStartConfig
 def world(stage: StageName) -> TrainConfig:
     """The built-in world. Outcome GRPO does best at a lower learning rate than ASR."""
     lr = 1.5e-4 if stage == "outcome" else 5e-4
-    refining = OptimizerConfig(lr=2.5e-4, schedule="cosine", warmup_updates=3, b2=0.95)
+    refining = OptimizerConfig(lr=4e-4, schedule="cosine", warmup_updates=3, b2=0.95)
     return TrainConfig(
         stage=stage,
         preset="world",
