@@ -135,7 +135,8 @@ def test_the_judge_of_training_is_warned_about_and_missing_replies_are_counted(
     home, tmp_path, capsys, caplog
 ):
     options = ["--preset", "world", "--model", str(home / "run"), "--problems",
-               str(home / "problems.jsonl"), "--max-response-len", "8", "--out", str(tmp_path),
+               str(home / "problems.jsonl"), "--max-response-len", "8",
+               "--samples", "3", "--out", str(tmp_path),
                "--judge.kind", "replay", "--judge.cache-dir", str(tmp_path)]  # fmt: skip
     assert evaluate.main(options) == 0
     assert "same judge (gpt-4.1-mini)" in caplog.text
