@@ -72,7 +72,7 @@ class OpenAIJudge:
                 version=prompts.ONE_CALL,
                 system=prompts.ONE_CALL_SYSTEM,
                 user=_message(item, "TRACE UNITS", units),
-                schema=prompts.ONE_CALL_SCHEMA,
+                schema=prompts.one_call_schema(len(units)),
                 parse=lambda reply: replies.read_labelled_groups(reply, len(units)),
             )
         )
@@ -88,7 +88,7 @@ class OpenAIJudge:
                 version=prompts.PARSE,
                 system=prompts.PARSE_SYSTEM,
                 user=_message(item, "TRACE UNITS", units, with_gold=False),
-                schema=prompts.PARSE_SCHEMA,
+                schema=prompts.parse_schema(len(units)),
                 parse=lambda reply: replies.read_groups(reply, len(units)),
             )
         )
@@ -100,7 +100,7 @@ class OpenAIJudge:
                 version=prompts.SCORE,
                 system=prompts.SCORE_SYSTEM,
                 user=_message(item, "TRACE STEPS", steps),
-                schema=prompts.SCORE_SCHEMA,
+                schema=prompts.score_schema(len(steps)),
                 parse=lambda reply: replies.read_labels(reply, len(steps)),
             )
         )

@@ -129,19 +129,51 @@ def _record(**fields: Any) -> dict[str, Any]:
     }
 
 
-def _list_of(record: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": record}
+def _list_of(record: dict[str, Any], most: int, least: int = 0) -> dict[str, Any]:
+    return {"type": "array", "items": record, "minItems": least, "maxItems": most}
 
 
-_INTEGER = {"type": "integer"}
+def _number(last: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 1, "maximum": last}
+
+
 _LABEL = {"type": "string", "enum": list(LABEL_NAMES)}
 
-ONE_CALL_SCHEMA = _record(steps=_list_of(_record(first=_INTEGER, last=_INTEGER, label=_LABEL)))
-PARSE_SCHEMA = _record(steps=_list_of(_record(first=_INTEGER, last=_INTEGER)))
-SCORE_SCHEMA = _record(labels=_list_of(_record(step=_INTEGER, label=_LABEL)))
-HOLISTIC_SCHEMA = _record(score={"type": "number"})
-RETRACTIONS_SCHEMA = _record(retractions=_list_of(_record(source=_INTEGER, reflection=_INTEGER)))
-USED_UNITS_SCHEMA = _record(used=_list_of(_record(first=_INTEGER, last=_INTEGER)))
+# Bounds in the schema keep servers that decode by it from endless lists and numbers; what a schema
+# cannot say (order, no gaps) is checked afterwards (`judge_replies`).
+
+
+def one_call_schema(num_units: int) -> dict[str, Any]:
+    """Labelled groups of 1..num_units."""
+    unit = _number(num_units)
+    return _record(steps=_list_of(_record(first=unit, last=unit, label=_LABEL), num_units, 1))
+
+
+def parse_schema(num_units: int) -> dict[str, Any]:
+    """Groups of 1..num_units."""
+    unit = _number(num_units)
+    return _record(steps=_list_of(_record(first=unit, last=unit), num_units, 1))
+
+
+def score_schema(num_steps: int) -> dict[str, Any]:
+    """One label for each of num_steps steps."""
+    record = _record(step=_number(num_steps), label=_LABEL)
+    return _record(labels=_list_of(record, num_steps, num_steps))
+
+
+def retractions_schema(num_units: int) -> dict[str, Any]:
+    """Pairs of units, no more than there are units."""
+    unit = _number(num_units)
+    return _record(retractions=_list_of(_record(source=unit, reflection=unit), num_units))
+
+
+def used_units_schema(num_units: int) -> dict[str, Any]:
+    """Ranges of units, no more than there are units."""
+    unit = _number(num_units)
+    return _record(used=_list_of(_record(first=unit, last=unit), num_units))
+
+
+HOLISTIC_SCHEMA = _record(score={"type": "number", "minimum": 0, "maximum": 1})
 
 # A chat template turns "<|im_end|>", "</s>" or "[INST]" into control tokens wherever they stand.
 # Inside a JSON string the escaped first character means the same and is only text.

@@ -162,7 +162,7 @@ class OpenAIThoughtJudge:
                 user=prompts.data_message(
                     [("PROBLEM", item.problem), ("TRACE UNITS", _texts(item.response, units))]
                 ),
-                schema=prompts.RETRACTIONS_SCHEMA,
+                schema=prompts.retractions_schema(len(units)),
                 parse=lambda reply: replies.read_retractions(reply, len(units)),
             )
         )
@@ -190,7 +190,7 @@ class OpenAIThoughtJudge:
                         ("FINAL ANSWER", item.response[start:]),
                     ]
                 ),
-                schema=prompts.USED_UNITS_SCHEMA,
+                schema=prompts.used_units_schema(len(thinking)),
                 parse=lambda reply: replies.read_used_units(reply, len(thinking)),
             )
         )
