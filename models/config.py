@@ -183,6 +183,8 @@ class ModelConfig:
       remat: what the backward pass recomputes. "none" keeps all activations; "dots" keeps the
         outputs of weight matmuls; "minimal" keeps per layer only its input and the attention
         output; "full" keeps only each layer's input.
+      unroll: decoder layers per iteration of the scan; `num_layers` makes the fastest code on CPU,
+        1 the shortest compilation.
     """
 
     vocab_size: int
@@ -207,10 +209,11 @@ class ModelConfig:
     dtype: str = "float32"
     param_dtype: str = "float32"
     remat: Remat = "full"
+    unroll: int = 1
 
     def __post_init__(self) -> None:
         sizes = ("vocab_size", "num_layers", "embed_dim", "mlp_dim", "num_q_heads", "num_kv_heads")
-        for name in (*sizes, "head_dim"):
+        for name in (*sizes, "head_dim", "unroll"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}.")
         if self.num_q_heads % self.num_kv_heads:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from models.attention import attend, causal_mask
+from models.attention import MASKED, attend
 from models.qwen3 import (
     Layer,
     Qwen3,
@@ -22,8 +22,6 @@ from models.qwen3 import (
     rms_norm,
 )
 from models.rope import rope_tables
-
-_MASKED = -1e30
 
 
 @jax.tree_util.register_dataclass
@@ -50,13 +48,12 @@ def prefill(
     cfg = model.cfg
     width = prompt_ids.shape[1]
     sin, cos = rope_tables(cfg, jnp.arange(width, dtype=jnp.int32)[None])
-    mask = causal_mask(width)
     x = embed_tokens(model, prompt_ids)
     cache = []
     for layer in layers:
         q, k, v = project_qkv(layer, cfg, x, sin, cos)
         cache.append(KeyValues(k.swapaxes(1, 2), v.swapaxes(1, 2)))
-        x = x + project_out(layer, cfg, attend(q, k, v, mask))
+        x = x + project_out(layer, cfg, attend(q, k, v))
         x = x + mlp(layer, cfg, x)
     last = jnp.take_along_axis(x, (prompt_len - 1)[:, None, None], axis=1)[:, 0]
     return rms_norm(last, model.final_norm[...], cfg.norm_eps), cache
@@ -128,9 +125,9 @@ def attend_shared(
     f32 = jnp.float32
     prompt_scores = jnp.einsum("BKXH,BKPH->BKXP", shared_q, prompt.k, preferred_element_type=f32)
     prompt_mask = jnp.arange(width) < prompt_len[:, None, None, None]
-    prompt_scores = jnp.where(prompt_mask, prompt_scores, _MASKED)
+    prompt_scores = jnp.where(prompt_mask, prompt_scores, MASKED)
     own_scores = jnp.einsum("RKXH,RKWH->RKXW", own_q, own.k, preferred_element_type=f32)
-    own_scores = jnp.where(jnp.arange(own.k.shape[2]) <= index, own_scores, _MASKED)
+    own_scores = jnp.where(jnp.arange(own.k.shape[2]) <= index, own_scores, MASKED)
 
     def by_row(x):  # [B, K, G * Q/K, ...] -> [BG, K, Q/K, ...]
         x = x.reshape(problems, kv_heads, group, share, -1).swapaxes(1, 2)

@@ -13,8 +13,9 @@ from flax import nnx
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from models.attention import attend, causal_mask
+from models.attention import attend
 from models.config import ModelConfig
+from models.linear import linear
 from models.rope import apply_rope, rope_tables
 
 INIT_STD = 0.02
@@ -121,9 +122,9 @@ def project_qkv(
     """Queries, keys (both rotated) and values of the normalised input."""
     dtype = x.dtype
     x = rms_norm(x, layer.attn_norm[...], cfg.norm_eps)
-    q = jnp.einsum("RWD,DQH->RWQH", x, layer.q_proj[...].astype(dtype))
-    k = jnp.einsum("RWD,DKH->RWKH", x, layer.k_proj[...].astype(dtype))
-    v = jnp.einsum("RWD,DKH->RWKH", x, layer.v_proj[...].astype(dtype))
+    q = linear(x, layer.q_proj[...])
+    k = linear(x, layer.k_proj[...])
+    v = linear(x, layer.v_proj[...])
     if cfg.qkv_bias:
         q = q + layer.q_bias[...].astype(dtype)
         k = k + layer.k_bias[...].astype(dtype)
@@ -138,23 +139,24 @@ def project_out(
     layer: Layer, cfg: ModelConfig, attended: Float[Array, "R W Q H"]
 ) -> Float[Array, "R W D"]:
     """The attention block's contribution to the residual stream."""
-    out = jnp.einsum("RWQH,QHD->RWD", attended, layer.o_proj[...].astype(attended.dtype))
+    out = linear(attended, layer.o_proj[...], 2)
     return out + layer.o_bias[...].astype(out.dtype) if cfg.out_bias else out
 
 
 def mlp(layer: Layer, cfg: ModelConfig, x: Float[Array, "R W D"]) -> Float[Array, "R W D"]:
     """The gated MLP's contribution to the residual stream."""
-    dtype = x.dtype
     x = rms_norm(x, layer.mlp_norm[...], cfg.norm_eps)
-    gate = jnp.einsum("RWD,DF->RWF", x, layer.gate_proj[...].astype(dtype))
-    up = jnp.einsum("RWD,DF->RWF", x, layer.up_proj[...].astype(dtype))
-    return jnp.einsum("RWF,FD->RWD", jax.nn.silu(gate) * up, layer.down_proj[...].astype(dtype))
+    gate = linear(x, layer.gate_proj[...])
+    up = linear(x, layer.up_proj[...])
+    return linear(jax.nn.silu(gate) * up, layer.down_proj[...])
 
 
-def forward_layer(layer: Layer, cfg: ModelConfig, x, sin, cos, mask) -> Float[Array, "R W D"]:
+def forward_layer(
+    layer: Layer, cfg: ModelConfig, x, sin, cos, segments=None
+) -> Float[Array, "R W D"]:
     """One decoder layer on whole rows. `layer` holds one layer's weights, without the L axis."""
     q, k, v = project_qkv(layer, cfg, x, sin, cos)
-    attended = checkpoint_name(attend(q, k, v, mask), "attended")
+    attended = checkpoint_name(attend(q, k, v, segments), "attended")
     x = x + project_out(layer, cfg, attended)
     return x + mlp(layer, cfg, x)
 
@@ -207,13 +209,15 @@ def forward_hidden(
     if positions is None:
         positions = jnp.arange(width, dtype=jnp.int32)[None]
     sin, cos = rope_tables(cfg, positions)
-    mask = causal_mask(width, valid, segments)
+    if valid is not None:
+        # Padding becomes a segment of its own.
+        segments = jnp.where(valid, 0 if segments is None else segments, -1)
     x = embed_tokens(model, ids)
 
     def body(x, layer):
-        return forward_layer(layer, cfg, x, sin, cos, mask), None
+        return forward_layer(layer, cfg, x, sin, cos, segments), None
 
-    x, _ = jax.lax.scan(remat(body, cfg.remat), x, model.layers)
+    x, _ = jax.lax.scan(remat(body, cfg.remat), x, model.layers, unroll=cfg.unroll)
     return rms_norm(x, model.final_norm[...], cfg.norm_eps)
 
 
