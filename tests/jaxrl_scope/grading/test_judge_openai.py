@@ -310,4 +310,3 @@ def test_a_killed_run_pays_for_no_reply_twice(chat_server, config, tmp_path):
     third = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert third.stdout.strip() == "40"
     assert len(answered) <= 40 + 2
-
