@@ -163,7 +163,8 @@ class Trainer:
     ) -> None:
         """Log one update and write a checkpoint where it is due."""
         accuracy = metrics.get("eval/accuracy")
-        better = accuracy is not None and accuracy > self.progress.best_accuracy
+        # Of equals the later one is the best: it is the one that the checkpoint manager keeps.
+        better = accuracy is not None and accuracy >= self.progress.best_accuracy
         self.progress = dataclasses.replace(
             self.progress,
             update=update,
