@@ -150,3 +150,14 @@ def test_majorities_match_the_loop(votes, keep):
 
 def test_half_of_an_even_panel_is_no_majority():
     assert [int(x) for x in prefer(np.array([[0, 0, 1, 1], [0, 0, 0, 1]]))] == [1, 0, 1]
+
+
+def test_a_tiny_pass_rate_keeps_its_digits():
+    # One right of a million: pass@1 is 1e-6, which 1 - exp(log(1 - 1e-6)) rounds by over 1 %.
+    np.testing.assert_allclose(estimate(np.int32(1_000_000), np.int32(1), k=1), 1e-6, rtol=1e-4)
+
+
+def test_a_pair_left_out_counts_for_neither_side():
+    votes, keep = np.array([[0, 0, 0], [1, 1, 1], [0, 1, 2]]), np.array([False, False, True])
+    counts = prefer(votes, keep)
+    assert (int(counts.first), int(counts.second), int(counts.undecided)) == (0, 0, 1)
