@@ -77,6 +77,21 @@ def _directory(path: str, run: TrainConfig) -> Path:
     return locate(run).model if path == BUILT_IN else Path(path)
 
 
+def model_home(run: TrainConfig) -> Path:
+    """The Hugging Face directory that a run's weights and tokenizer go back to.
+
+    A run may start from another run's checkpoint (stage 2 from stage 1), and that one again.
+
+    Raises:
+      ValueError: a run on the way has no readable config.
+    """
+    home = locate(run).model
+    while (home / "checkpoints").is_dir():
+        earlier = read_run_config(home)
+        home = locate(dataclasses.replace(earlier, cache_dir=run.cache_dir)).model
+    return home
+
+
 def read_run_config(run_dir: Path) -> TrainConfig:
     """Settings of the run in a directory.
 

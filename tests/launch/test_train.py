@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from jaxrl_scope.evaluate.policy import load_policy
 from launch.train import main
 
 TINY = [
@@ -263,6 +264,8 @@ def test_scope_hands_the_best_checkpoint_over_and_resumes(cache, tmp_path):
     first, second = rows(tmp_path / "run" / "asr"), rows(tmp_path / "run" / "qpr")
     assert (first[-1]["update"], second[-1]["update"]) == (6, 3)
     best = max(row["eval/accuracy"] for row in first if "eval/accuracy" in row)
+    policy = load_policy(str(tmp_path / "run" / "qpr"), cache_dir=str(cache))
+    assert policy.origin.endswith("qpr, update 3")  # its tokenizer is that of the world's model
     # Same weights, same problems, same keys up to the update number: greedy accuracy is equal.
     greedy = [r["eval/accuracy_greedy"] for r in first if r.get("eval/accuracy") == best]
     assert second[0]["eval/accuracy_greedy"] == greedy[0]
