@@ -62,7 +62,7 @@ def load_policy(
         return Policy(config, model, tokenizer, path)
     run = read_run_config(run_dir)
     run = dataclasses.replace(run, cache_dir=cache_dir or run.cache_dir)
-    home = _directory(run.model.path, run)
+    home = model_home(run)
     tokenizer, config = load_tokenizer(home), read_config(home)
     check_tokenizer(tokenizer, config, home)
     if dtype := dtype or run.model.dtype:
