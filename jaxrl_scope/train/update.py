@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -123,9 +124,10 @@ class Updater:
           mesh: devices; None for the default one.
           reference: frozen policy of the KL term; needed only if `loss_config.kl_coef` > 0.
         """
-        self._config, self._mesh, self._reference = config, mesh, reference
-        self._needs_reference = loss_config.kl_coef > 0
-        if self._needs_reference and reference is None:
+        needs_reference = loss_config.kl_coef > 0
+        self._config, self._mesh = config, mesh
+        self._reference = reference if needs_reference else None
+        if needs_reference and reference is None:
             raise ValueError("loss.kl_coef > 0 needs a reference model")
         model_args = (temperature, config.chunk_tokens)
         self._accumulate = jax.jit(
@@ -157,19 +159,25 @@ class Updater:
         for microbatches in steps:
             if not microbatches:
                 continue  # no token in the loss: nothing to learn, and no step to take
-            total = None
-            for batch in microbatches:
-                total = (
-                    self._first(state.params, batch)
-                    if total is None
-                    else self._accumulate(state.params, batch, total=total)
-                )
-            state, metrics = self._apply(state, total)
+            state, metrics = self.step(state, microbatches)
             history.append(jax.device_get(metrics))
         if not history:
             return state, {"policy/loss": 0.0, "policy/grad_norm": 0.0, "policy/steps": 0.0}
         mean = {name: float(np.mean([m[name] for m in history])) for name in history[0]}
         return state, mean | {"policy/steps": float(len(history))}
+
+    def step(
+        self, state: TrainState, microbatches: Sequence[Microbatch]
+    ) -> tuple[TrainState, dict[str, jax.Array]]:
+        """Take one optimizer step over at least one microbatch; `state` is consumed."""
+        total = self._first(state.params, microbatches[0])
+        for batch in microbatches[1:]:
+            total = self._accumulate(state.params, batch, total=total)
+        return self._apply(state, total)
+
+    def logprobs(self, params: Qwen3, batch: Microbatch) -> jax.Array:
+        """[R, T] float32 log-probabilities of the responses under `params`; 0 at padding."""
+        return self._logprobs(params, batch)
 
     def _deal(self, num_rows: int, group_size: int, key: jax.Array) -> list[np.ndarray]:
         """Row numbers of each step's minibatch."""
@@ -200,12 +208,12 @@ class Updater:
         )
         if config.steps > 1:
             batches = [
-                dataclasses.replace(b, old_logprobs=self._logprobs(params, b)) for b in batches
+                dataclasses.replace(b, old_logprobs=self.logprobs(params, b)) for b in batches
             ]
-        if self._needs_reference:
+        if self._reference is not None:
+            reference = self._reference
             batches = [
-                dataclasses.replace(b, ref_logprobs=self._logprobs(self._reference, b))
-                for b in batches
+                dataclasses.replace(b, ref_logprobs=self.logprobs(reference, b)) for b in batches
             ]
         return batches
 
