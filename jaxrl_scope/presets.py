@@ -1,7 +1,8 @@
 """Vetted settings, by name; each preset is a function of the stage.
 
 `world` trains on the built-in world, on two CPU cores, in a few minutes; `world-verbose` on one
-whose answers are mostly low-value steps, which is what stage 2 can improve. The others are the
+whose answers are mostly low-value steps, which is what stage 2 can improve; `world-gate` on one
+whose scaffolds can partly be guessed, which tests the prefix gate. The others are the
 reference runs of SCOPE-RL (Table 1) for 8 x 80 GB: Qwen3-8B or 0.6B on DAPO-Math or Big-Math.
 """
 
@@ -65,6 +66,24 @@ def world_verbose(stage: StageName) -> TrainConfig:
     )
 
 
+def world_gate(stage: StageName) -> TrainConfig:
+    """The built-in world where later sub-questions can be guessed, and careful steps are rare."""
+    config = world(stage)
+    rare = DemoRates(careful=0.15)
+    return dataclasses.replace(
+        config,
+        preset="world-gate",
+        data=dataclasses.replace(config.data, max_prompt_len=80),
+        rollout=dataclasses.replace(config.rollout, max_response_len=144),
+        world=WorldConfig(
+            original=rare,
+            scaffold=rare,
+            parity=True,
+            warm_start=WarmStartConfig(width=144, rows=29),
+        ),
+    )
+
+
 def _qwen3(size: str, corpus: str) -> Callable[[StageName], TrainConfig]:
     def preset(stage: StageName) -> TrainConfig:
         """Spec section 8: batch 48 x 8, 1k prompt, response 8k (stage 2: 16k), lr 1e-6 (5e-7)."""
@@ -101,6 +120,7 @@ def _qwen3(size: str, corpus: str) -> Callable[[StageName], TrainConfig]:
 PRESETS: dict[str, Callable[[StageName], TrainConfig]] = {
     "world": world,
     "world-verbose": world_verbose,
+    "world-gate": world_gate,
     "qwen3-8b-dapo": _qwen3("8B", "dapo"),
     "qwen3-8b-bigmath": _qwen3("8B", "bigmath"),
     "qwen3-0.6b-dapo": _qwen3("0.6B", "dapo"),

@@ -23,6 +23,7 @@ from jaxrl_scope.data.problems import Problem, Scaffold, problem_hash
 
 OPERATORS = ("+", "-", "*")
 COUNTS = (2, 3)
+PARITY = "odd"  # the question whether a value is odd, and the word of the step that answers it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,31 +143,40 @@ def to_problem(chain: Chain) -> Problem:
     )
 
 
-def sub_questions(chain: Chain) -> list[str]:
-    """Write the sub-questions: the first names the start value, each later one its operation."""
-    return [f"{chain.start} {chain.operations[0]}", *map(str, chain.operations[1:-1])]
+def sub_questions(chain: Chain, parity: bool = False) -> list[tuple[str, int]]:
+    """Write the sub-questions with their answers: the start value and each operation but the last.
+
+    With `parity`, every result after the first is also asked for its parity, "odd": 1 or 0.
+    """
+    pairs = []
+    for i, (operation, value) in enumerate(zip(chain.operations, chain.values, strict=True)):
+        pairs.append((str(operation) if i else f"{chain.start} {operation}", value))
+        if parity and i:
+            pairs.append((PARITY, value % 2))
+    return pairs[: -2 if parity else -1]
 
 
-def scaffold_prompt(chain: Chain) -> str:
+def scaffold_prompt(chain: Chain, parity: bool = False) -> str:
     """Write the scaffold prompt: `[SUB] 55 - 3 [SUB] * 2 [MAIN] 55 - 3 * 2 + 3 ?`."""
-    subs = "".join(f"[SUB] {question} " for question in sub_questions(chain))
+    subs = "".join(f"[SUB] {question} " for question, _ in sub_questions(chain, parity))
     return f"{subs}[MAIN] {chain} ?"
 
 
-def to_scaffold(chain: Chain) -> Scaffold | None:
+def to_scaffold(chain: Chain, parity: bool = False) -> Scaffold | None:
     """Write the scaffold of a chain: one sub-question for every operation but the last.
 
-    A chain of one operation has none, and gives None.
+    A chain of one operation has none, and gives None. With `parity` the scaffold has sub-questions
+    that can be guessed without the ones before them (`sub_questions`).
     """
     if len(chain.operations) < 2:
         return None
-    problem = to_problem(chain)
+    problem, pairs = to_problem(chain), sub_questions(chain, parity)
     return Scaffold(
         problem_id=problem.id,
-        questions=tuple(sub_questions(chain)),
-        answers=tuple(map(str, chain.values[:-1])),
+        questions=tuple(question for question, _ in pairs),
+        answers=tuple(str(answer) for _, answer in pairs),
         main_question=problem.text,
         main_answer=problem.answer,
-        messages=({"role": "user", "content": scaffold_prompt(chain)},),
+        messages=({"role": "user", "content": scaffold_prompt(chain, parity)},),
         source=problem.source,
     )

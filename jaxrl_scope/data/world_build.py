@@ -41,6 +41,7 @@ class WorldConfig:
       original: habits of the demonstrations on original prompts.
       scaffold: habits of the demonstrations on scaffold prompts.
       scaffold_share: share of demonstrations on scaffold prompts.
+      parity: scaffolds also ask for the parity of intermediate results, which can be guessed.
       width: of the model's residual stream.
       layers: of the model.
       warm_start: how the model imitates the demonstrations.
@@ -55,6 +56,7 @@ class WorldConfig:
     original: DemoRates = DemoRates(careful=0.20)
     scaffold: DemoRates = DemoRates(careful=0.35)
     scaffold_share: float = 0.4
+    parity: bool = False
     width: int = 64
     layers: int = 2
     warm_start: WarmStartConfig = WarmStartConfig()
@@ -65,6 +67,8 @@ class WorldConfig:
             raise ValueError("world: a problem has at least one operation")
         if max(self.train_lengths + self.eval_lengths) > 8:
             raise ValueError("world: the tokenizer has labels for chains of at most 8 operations")
+        if self.parity and max(self.train_lengths + self.eval_lengths) > 5:
+            raise ValueError("world: with parity it has labels for at most 5 operations")
 
     @property
     def digest(self) -> str:
@@ -75,7 +79,7 @@ class WorldConfig:
     @property
     def model(self) -> ModelConfig:
         """A tiny Qwen3: about 10^5 parameters at the default width."""
-        tokenizer = make_tokenizer(self.modulus)
+        tokenizer = make_tokenizer(self.modulus, self.parity)
         return ModelConfig(
             vocab_size=len(tokenizer),
             num_layers=self.layers,
@@ -150,7 +154,7 @@ def _build(config: WorldConfig, home: Path, on_update: Callable[[int, float], No
     train = [chain for chain in train if chain not in set(held_out)]
     save_problems(home / "train.jsonl", map(to_problem, train))
     save_problems(home / "validation.jsonl", map(to_problem, held_out))
-    scaffolds = (to_scaffold(chain) for chain in train + held_out)
+    scaffolds = (to_scaffold(chain, config.parity) for chain in train + held_out)
     save_scaffolds(home / "scaffolds.jsonl", [s for s in scaffolds if s is not None])
     model = warm_start(
         init_params(config.model, jax.random.key(config.seed), std=INIT_STD),
@@ -159,7 +163,7 @@ def _build(config: WorldConfig, home: Path, on_update: Callable[[int, float], No
         on_update,
     )
     save_hf(home / "model", config.model, model)
-    make_tokenizer(modulus).save_pretrained(home / "model")
+    make_tokenizer(modulus, config.parity).save_pretrained(home / "model")
     (home / "settings.json").write_text(json.dumps(dataclasses.asdict(config), indent=2) + "\n")
 
 
@@ -171,7 +175,7 @@ def demonstrations(
     Chains of one operation are few enough that the held-out ones are nearly all of them; they are
     the language's basic facts, and stay in.
     """
-    tokenizer = make_tokenizer(config.modulus)
+    tokenizer = make_tokenizer(config.modulus, config.parity)
 
     def encode(text: str, end: str = "") -> np.ndarray:
         return np.array(tokenizer(text + end)["input_ids"], np.int32)
@@ -181,10 +185,12 @@ def demonstrations(
         chain = draw_chains(rng, [length], 1, config.modulus)[0]
         if length > 1 and chain in held_out:
             continue
-        scaffold = to_scaffold(chain) if rng.random() < config.scaffold_share else None
+        scaffold = (
+            to_scaffold(chain, config.parity) if rng.random() < config.scaffold_share else None
+        )
         if scaffold is None:
             prompt, response = to_problem(chain).text, write_original(rng, chain, config.original)
         else:
-            prompt = scaffold_prompt(chain)
-            response = write_scaffolded(rng, chain, config.scaffold)
+            prompt = scaffold_prompt(chain, config.parity)
+            response = write_scaffolded(rng, chain, config.scaffold, config.parity)
         yield encode(prompt), encode(response, f" {tokenizer.eos_token}")

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from jaxrl_scope.data.world import Chain, Operation, apply, slip
+from jaxrl_scope.data.world import PARITY, Chain, Operation, apply, slip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,13 +66,28 @@ def write_original(rng: np.random.Generator, chain: Chain, rates: DemoRates) -> 
     return " ".join([*words, f"\\boxed{{ {value} }}"])
 
 
-def write_scaffolded(rng: np.random.Generator, chain: Chain, rates: DemoRates) -> str:
-    r"""Answer the scaffold prompt: every operation under its label, each result in a box."""
-    value, words = chain.start, []
-    last = len(chain.operations)
+def write_scaffolded(
+    rng: np.random.Generator, chain: Chain, rates: DemoRates, parity: bool = False
+) -> str:
+    r"""Answer the scaffold prompt: every operation under its label, each result in a box.
+
+    A question for the parity is answered from the value, `odd 52 : 0`, as often as a step is worked
+    with care, and else guessed, `odd = 1`.
+    """
+    value, answers = chain.start, []
     for i, operation in enumerate(chain.operations, start=1):
         steps, value = write_step(rng, value, operation, chain.modulus, rates)
-        words.append("[MAIN ANSWER]" if i == last else f"[SUB-{i} ANSWER]")
+        answers.append((steps, value))
+        if parity and 1 < i < len(chain.operations):
+            if rng.random() < rates.careful:
+                bit = value % 2
+                answers.append(([f"{PARITY} {value} : {bit}"], bit))
+            else:
+                bit = int(rng.integers(2))
+                answers.append(([f"{PARITY} = {bit}"], bit))
+    words = []
+    for i, (steps, value) in enumerate(answers, start=1):
+        words.append("[MAIN ANSWER]" if i == len(answers) else f"[SUB-{i} ANSWER]")
         words += [f"{step} ;" for step in steps]
         words.append(f"\\boxed{{ {value} }}")
     return " ".join(words)

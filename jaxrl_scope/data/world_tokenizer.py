@@ -2,6 +2,8 @@
 
 from transformers import PreTrainedTokenizerFast
 
+from jaxrl_scope.data.world import PARITY
+
 MAX_SUB_LABELS = 7
 PAD, EOS = "<|pad|>", "<|end|>"
 PAD_ID, EOS_ID = 0, 1  # the first words of the vocabulary
@@ -9,13 +11,17 @@ PAD_ID, EOS_ID = 0, 1  # the first words of the vocabulary
 CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 
 
-def make_tokenizer(modulus: int) -> PreTrainedTokenizerFast:
-    """Build the tokenizer: one token per value 0..modulus-1 and one per word of the language."""
+def make_tokenizer(modulus: int, parity: bool = False) -> PreTrainedTokenizerFast:
+    """Build the tokenizer: one token per value 0..modulus-1 and one per word of the language.
+
+    With `parity` the language has the word for questions about it.
+    """
     from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
 
     labels = [f"[SUB-{i} ANSWER]" for i in range(1, MAX_SUB_LABELS + 1)] + ["[MAIN ANSWER]"]
     words = ["+", "-", "*", "?", ":", "=", ";", "check", "so", "wait", "\\boxed{", "}"]
     words += ["[SUB]", "[MAIN]", *map(str, range(modulus))]
+    words += [PARITY] if parity else []
     vocabulary = {word: i for i, word in enumerate([PAD, EOS, *labels, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=PAD))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()

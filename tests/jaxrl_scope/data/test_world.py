@@ -24,7 +24,7 @@ from jaxrl_scope.data.world_build import WorldConfig, demonstrations, prepare_wo
 from jaxrl_scope.data.world_demos import DemoRates, write_original, write_scaffolded
 from jaxrl_scope.data.world_labels import label_trace, split_steps
 from jaxrl_scope.data.world_tokenizer import make_tokenizer
-from jaxrl_scope.grading import is_correct, verify_scaffold
+from jaxrl_scope.grading import Verdict, is_correct, verify_scaffold
 from jaxrl_scope.grading.judge import StepLabel
 from jaxrl_scope.grading.segment import check_partition
 from jaxrl_scope.train.warm_start import WarmStartConfig, pack
@@ -207,3 +207,24 @@ def test_a_failed_build_leaves_nothing(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         prepare_world(TINY, tmp_path, fail)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_parity_questions_are_answered_by_their_answers():
+    """Right by working it out, and right half of the time by guessing."""
+    rng = np.random.default_rng(0)
+    chain = draw_chains(rng, [5], 1, N)[0]
+    scaffold = to_scaffold(chain, parity=True)
+    values = chain.values
+    assert scaffold.questions[1:4] == (str(chain.operations[1]), "odd", str(chain.operations[2]))
+    assert scaffold.answers[1:4] == (str(values[1]), str(values[1] % 2), str(values[2]))
+    sub, main = verify_scaffold(write_scaffolded(rng, chain, CAREFUL, parity=True), scaffold)
+    assert sub.tolist() == [Verdict.CORRECT] * 7
+    assert main == Verdict.CORRECT
+    careless = dataclasses.replace(CAREFUL, careful=0.0, mental_right=0.0)
+    verdicts = [
+        verify_scaffold(write_scaffolded(rng, chain, careless, parity=True), scaffold)[0]
+        for _ in range(100)
+    ]
+    lucky = np.mean(np.array(verdicts)[:, [2, 4, 6]] == Verdict.CORRECT)
+    assert 0.4 < lucky < 0.6
+    assert len(make_tokenizer(N, parity=True)) == len(make_tokenizer(N)) + 1

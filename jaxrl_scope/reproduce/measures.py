@@ -1,0 +1,55 @@
+"""What is measured of an arm: from its evaluation and from the log of its run."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxrl_scope.report.metrics import read_metrics
+
+WINDOW = 5  # updates that a point of the η_R measures averages
+
+
+def measure(evaluation: Path, run: Path | None) -> dict[str, float]:
+    """All measures of one arm and seed.
+
+    Args:
+      evaluation: directory that launch/evaluate.py wrote.
+      run: directory of the run; None if the arm trained nothing.
+
+    Returns:
+      `accuracy`, `tokens`, `pass@K`, and with step quality `useful`, `redundant`, `error` (shares)
+      and `first_error` (relative position, 1 where there is none); of a run also
+      `greedy`, `accuracy/DIFFICULTY`, `eta_r` and `route` (means over its updates) and `eta_r/I-J`
+      (mean over updates I to J).
+    """
+    results = json.loads((evaluation / "results.json").read_text())["results"]["overall"]
+    out = {"accuracy": results["accuracy"], "tokens": results["mean_tokens"]}
+    out |= {f"pass@{k}": entry["value"] for k, entry in results["pass_at_k"].items()}
+    if quality := results.get("quality"):
+        out |= {name: quality["shares"][name] for name in ("useful", "redundant", "error")}
+        out["first_error"] = quality["first_error"]
+    if run is not None:
+        out |= of_run(read_metrics(run / "metrics.jsonl"))
+    return {name: float(value) for name, value in out.items() if value is not None}
+
+
+def of_run(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """The measures that come from the rows of metrics.jsonl."""
+    out = {}
+    last = next((row for row in reversed(rows) if "eval/accuracy" in row), {})
+    for name, value in last.items():
+        if name == "eval/accuracy_greedy":
+            out["greedy"] = value
+        elif name.startswith("eval/accuracy/"):
+            out[name.removeprefix("eval/")] = value
+    for name, metric in (("eta_r", "eta_r"), ("route", "route/share")):
+        values = [row[metric] for row in rows if row.get(metric) is not None]
+        if values:
+            out[name] = float(np.mean(values))
+            if name == "eta_r":
+                for i in range(0, len(values) - WINDOW + 1, WINDOW):
+                    out[f"eta_r/{i + 1}-{i + WINDOW}"] = float(np.mean(values[i : i + WINDOW]))
+    return out
