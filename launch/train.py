@@ -18,13 +18,13 @@ from jaxrl_scope.config import TrainConfig
 from jaxrl_scope.grading.judge import JudgeFailureError
 from jaxrl_scope.report.metrics import read_metrics
 from jaxrl_scope.report.plots import plot_curves
+from jaxrl_scope.report.samples import write_samples
 from jaxrl_scope.report.summary import (
     accuracy_table,
     eta_line,
     next_command,
     resume_command,
     time_line,
-    write_samples,
 )
 from jaxrl_scope.train.checkpoint import CheckpointError
 from jaxrl_scope.train.loop import Result, Trainer, TrainingError

@@ -4,11 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from jaxrl_scope.report.metrics import write_text
-from jaxrl_scope.train.experience import Sample
-
 ACCURACY, GREEDY = "eval/accuracy", "eval/accuracy_greedy"
-VERDICTS = {1: "correct", 0: "incorrect", -1: "not graded"}
 
 
 def accuracy_table(history: list[dict[str, Any]]) -> str:
@@ -60,17 +56,6 @@ def time_line(history: list[dict[str, Any]]) -> str:
         f"seconds per update (median): {median('total'):.2f} = {parts}; "
         f"the first took {rows[0]['time/total_s']:.1f}, compilation included"
     )
-
-
-def write_samples(path: Path, samples: tuple[Sample, ...]) -> None:
-    """Write rollouts in words."""
-    blocks = [
-        f"problem {s.problem_id}  {'scaffold' if s.scaffolded else 'original'} prompt  "
-        f"{VERDICTS[s.verdict]}  reward {s.reward:.3f}\n"
-        f"  prompt:   {s.prompt}\n  response: {s.response}\n"
-        for s in samples
-    ]
-    write_text(path, "\n".join(blocks))
 
 
 def next_command(stage: str, preset: str, run_dir: Path) -> str:

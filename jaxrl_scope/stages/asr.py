@@ -176,6 +176,10 @@ class AsrStage:
             "scaffold/prefix_share": masked_mean(length / num_sub, keep),
             "scaffold/complete": masked_mean(length == num_sub, keep),
         }
+        metrics |= {  # a histogram: shares of the rollouts by right sub-answers in a row
+            f"scaffold/prefix_len/{n}": masked_mean(length == n, keep)
+            for n in range(int(num_sub.max()) + 1)
+        }
         return (groups, rewards, verdicts), metrics
 
     def _scaffold_reward(

@@ -91,8 +91,9 @@ class QprStage:
             verdicts.append(verdict)
             pending.append(self.submit(some, group, verdict))
         joined, verdict = join_groups(groups), np.concatenate(verdicts)
+        gated = verdict == Verdict.CORRECT
         rewards, verdict, metrics = self.score(tools, joined, verdict, pending)
-        return build_experience(
+        experience = build_experience(
             tools,
             problems,
             joined,
@@ -101,6 +102,8 @@ class QprStage:
             scaffolded=np.zeros(len(problems), bool),
             metrics=metrics,
         )
+        judged = [result for future in pending for result in future.result()]
+        return with_steps(experience, joined, gated, judged)
 
     def submit(
         self, problems: Sequence[Problem], groups: Groups, verdicts: np.ndarray
@@ -193,6 +196,26 @@ class QprStage:
         """Release the judge."""
         if self._judge is not None:
             self._judge.close()
+
+
+def with_steps(
+    experience: Experience, groups: Groups, gated: np.ndarray, results: Sequence[JudgeResult]
+) -> Experience:
+    """Put the judge's labels into the samples that people read; `gated` [B, G] bool was judged."""
+    texts = [groups.texts[b][g] for b, g in np.argwhere(gated)]
+    labelled = {
+        text: tuple(
+            (text[start:end], label.name.lower())
+            for (start, end), label in zip(result.steps, result.labels, strict=True)
+        )
+        for text, result in zip(texts, results, strict=False)
+        if result.labels
+    }
+    samples = tuple(
+        dataclasses.replace(sample, steps=labelled.get(sample.response, ()))
+        for sample in experience.samples
+    )
+    return dataclasses.replace(experience, samples=samples)
 
 
 def step_metrics(results: Sequence[JudgeResult]) -> dict[str, float]:

@@ -17,6 +17,8 @@ class Sample:
       reward: what was trained on.
       verdict: 1 correct, 0 incorrect, -1 grading failed.
       scaffolded: whether the prompt was a scaffold.
+      steps: where a judge labelled it, its steps with the names of their labels; together they are
+        the response.
     """
 
     problem_id: str
@@ -25,6 +27,7 @@ class Sample:
     reward: float
     verdict: int
     scaffolded: bool
+    steps: tuple[tuple[str, str], ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

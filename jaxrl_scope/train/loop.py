@@ -16,6 +16,7 @@ from jaxrl_scope.config import TrainConfig
 from jaxrl_scope.data.problems import Problem
 from jaxrl_scope.report.metrics import MetricsWriter, read_metrics
 from jaxrl_scope.report.progress import Reporter
+from jaxrl_scope.report.samples import SampleWriter
 from jaxrl_scope.stages.select import make_stage
 from jaxrl_scope.train.checkpoint import Checkpoints, Progress
 from jaxrl_scope.train.experience import Experience
@@ -89,12 +90,10 @@ class Trainer:
     def run(self) -> Result:
         """Train until the last update or until told to stop; always ends on a checkpoint."""
         config = self.config
-        writer = MetricsWriter(
-            self.run_dir,
-            tensorboard=config.log.tensorboard,
-            # With no checkpoint yet, the evaluation before the first update is made again too.
-            after_update=self.progress.update if self._checkpoints.latest() is not None else -1,
-        )
+        # With no checkpoint yet, the evaluation before the first update is made again too.
+        done = self.progress.update if self._checkpoints.latest() is not None else -1
+        writer = MetricsWriter(self.run_dir, tensorboard=config.log.tensorboard, after_update=done)
+        samples = SampleWriter(self.run_dir, after_update=done)
         experience = None
         with _on_termination(self._request_stop), Reporter(config) as reporter:
             try:
@@ -104,10 +103,12 @@ class Trainer:
                     if self._stop:
                         break
                     experience, metrics = self._step(update)
+                    samples.write(update, experience.samples)
                     self._record(update, metrics, writer, reporter)
                 self._save(self.progress, None)
             finally:
                 writer.close()
+                samples.close()
                 self._stage.close()
                 self._tools.close()
                 self._checkpoints.close()
