@@ -8,6 +8,7 @@ BENCHMARKS = {
     "kernels": "reward kernels against per-sample Python loops and a plain copy",
     "logprob": "log-probabilities of given responses, on the work of the peer benchmark (W3)",
     "rollout": "the in-process sampler, on the work of the peer benchmark (W1)",
+    "sandbox": "code sandbox: short executions per second, projected to a GRAFT arm",
     "scaffold": "scaffold construction from recorded replies: speed and memory",
     "train": "a train step, on the work of the peer benchmark (W2)",
     "verifier": "answer verifier: accuracy and speed on published cases and on rollouts",
