@@ -12,7 +12,12 @@ from jaxrl_scope.config import BUILT_IN, StageName, TrainConfig, override, read_
 from jaxrl_scope.presets import PRESETS
 
 # Short names of settings that are nested; every field also has its dotted name.
-ALIASES = {"--loss": "--loss.kind", "--lr": "--optimizer.lr"}
+ALIASES = {
+    "--loss": "--loss.kind",
+    "--lr": "--optimizer.lr",
+    "--save-rollouts": "--log.save-rollouts",
+    "--replay-rollouts": "--rollout.replay",
+}
 
 
 def parse(argv: Sequence[str]) -> TrainConfig:

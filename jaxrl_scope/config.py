@@ -79,12 +79,15 @@ class RolloutConfig:
       max_response_len: cap on response tokens; a response that reaches it is truncated.
       temperature: of the rollouts and, alike, of the trainer's log-probabilities.
       cache_gib: bound on the key/value cache of the JAX sampler, GiB.
+      replay: take the rollouts from this folder, which an earlier run recorded with
+        `log.save_rollouts`, instead of generating; "" generates.
     """
 
     group: int = 8
     max_response_len: int = 8192
     temperature: float = 1.0
     cache_gib: float = 4.0
+    replay: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,11 +162,15 @@ class LogConfig:
       tensorboard: write event files under RUN/tensorboard.
       plots: write RUN/curves.png at the end.
       every: updates between progress lines where the output is no terminal.
+      save_rollouts: keep all rollouts in RUN/rollouts, for `rollout.replay`.
+      wandb: Weights & Biases project to log to (extra `wandb`); "" for none.
     """
 
     tensorboard: bool = True
     plots: bool = True
     every: int = 5
+    save_rollouts: bool = False
+    wandb: str = ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,8 +2,12 @@
 
 import dataclasses
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from jaxrl_scope.data.rows import write_atomic
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,3 +65,19 @@ class Experience:
     def num_rows(self) -> int:
         """R."""
         return self.prompt_ids.shape[0]
+
+
+def save_experience(path: Path, experience: Experience) -> None:
+    """Write the arrays of a batch as one npz file; metrics and samples are left out."""
+    arrays: dict[str, Any] = {
+        field.name: value
+        for field in dataclasses.fields(experience)
+        if isinstance(value := getattr(experience, field.name), np.ndarray)
+    }
+    write_atomic(path, lambda file: np.savez_compressed(file, **arrays))
+
+
+def load_experience(path: Path) -> Experience:
+    """Read what `save_experience` wrote."""
+    with np.load(path) as file:
+        return Experience(**{name: file[name] for name in file.files}, metrics={})

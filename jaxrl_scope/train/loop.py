@@ -19,7 +19,7 @@ from jaxrl_scope.report.progress import Reporter
 from jaxrl_scope.report.samples import SampleWriter
 from jaxrl_scope.stages.select import make_stage
 from jaxrl_scope.train.checkpoint import Checkpoints, Progress
-from jaxrl_scope.train.experience import Experience
+from jaxrl_scope.train.experience import Experience, save_experience
 from jaxrl_scope.train.optimizer import learning_rate, make_optimizer
 from jaxrl_scope.train.setup import Inputs, make_tools
 from jaxrl_scope.train.update import TrainState, Updater, init_state
@@ -63,7 +63,7 @@ class Trainer:
                 f"{len(inputs.problems)} problems of {config.data.problems}"
             )
         self._stage = make_stage(config)
-        self._tools = make_tools(config, inputs, mesh)
+        self._tools = make_tools(config, inputs, mesh, run_dir)
         self._schedule = learning_rate(config.optimizer, config.num_steps)
         optimizer = make_optimizer(config.optimizer, config.num_steps)
         # A copy, since updates reuse the state's buffers; the initial weights serve as reference.
@@ -92,7 +92,12 @@ class Trainer:
         config = self.config
         # With no checkpoint yet, the evaluation before the first update is made again too.
         done = self.progress.update if self._checkpoints.latest() is not None else -1
-        writer = MetricsWriter(self.run_dir, tensorboard=config.log.tensorboard, after_update=done)
+        writer = MetricsWriter(
+            self.run_dir,
+            tensorboard=config.log.tensorboard,
+            wandb_project=config.log.wandb,
+            after_update=done,
+        )
         samples = SampleWriter(self.run_dir, after_update=done)
         experience = None
         with _on_termination(self._request_stop), Reporter(config) as reporter:
@@ -133,7 +138,7 @@ class Trainer:
             self.state, metrics = self._updater.update(
                 self.state, experience, key, config.rollout.group
             )
-            self._check_finite(update, metrics)
+            self._check_finite(update, metrics, experience)
         with tools.timed("sync"):
             tools.sampler.load(self.state.params, update)
         metrics |= dict(experience.metrics) | {"policy/lr": lr}
@@ -180,12 +185,15 @@ class Trainer:
     def _save(self, progress: Progress, accuracy: float | None) -> None:
         self._checkpoints.save(self.state, progress, accuracy)
 
-    def _check_finite(self, update: int, metrics: dict[str, float]) -> None:
+    def _check_finite(self, update: int, metrics: dict[str, float], experience: Experience) -> None:
         bad = [n for n in ("policy/loss", "policy/grad_norm") if not math.isfinite(metrics[n])]
         if bad:
+            path = self.run_dir / f"batch-{update}.npz"
+            save_experience(path, experience)
             raise TrainingError(
-                f"update {update}: {' and '.join(bad)} is not finite. The last checkpoint (update "
-                f"{self._checkpoints.latest()}) is intact; lower optimizer.lr or set "
+                f"update {update}: {' and '.join(bad)} is not finite. The batch is kept in {path} "
+                "(jaxrl_scope.train.experience.load_experience reads it). The last checkpoint "
+                f"(update {self._checkpoints.latest()}) is intact; lower optimizer.lr or set "
                 "optimizer.max_grad_norm, and start a new run from it."
             )
 

@@ -1,6 +1,7 @@
 """From a config to everything a run needs: policy, data, tools."""
 
 import dataclasses
+from pathlib import Path
 
 from jax.sharding import Mesh
 
@@ -13,7 +14,8 @@ from jaxrl_scope.data.scaffold_file import load_scaffolds
 from jaxrl_scope.evaluate.policy import load_policy
 from jaxrl_scope.grading import VerifierPool
 from jaxrl_scope.rollout.jax_sampler import JaxSampler
-from jaxrl_scope.rollout.types import SamplingParams
+from jaxrl_scope.rollout.recording import RecordingSampler, ReplaySampler
+from jaxrl_scope.rollout.types import Sampler, SamplingParams
 from jaxrl_scope.stages.base import Tools
 from jaxrl_scope.train.sources import Sources
 from models import ModelConfig, Qwen3
@@ -107,15 +109,25 @@ def make_verifier(config: TrainConfig) -> VerifierPool:
     )
 
 
-def make_tools(config: TrainConfig, inputs: Inputs, mesh: Mesh | None) -> Tools:
+def make_sampler(config: TrainConfig, inputs: Inputs, mesh: Mesh | None, run_dir: Path) -> Sampler:
+    """Make what generates the rollouts, or repeats recorded ones."""
+    if config.rollout.replay:
+        return ReplaySampler(Path(config.rollout.replay))
+    sampler: Sampler = JaxSampler(
+        inputs.model_config,
+        inputs.model,
+        mesh=mesh,
+        cache_bytes=int(config.rollout.cache_gib * 2**30),
+    )
+    if config.log.save_rollouts:
+        sampler = RecordingSampler(sampler, run_dir / "rollouts")
+    return sampler
+
+
+def make_tools(config: TrainConfig, inputs: Inputs, mesh: Mesh | None, run_dir: Path) -> Tools:
     """Make the sampler and the verifier; `Tools.close` stops them."""
     return Tools(
-        sampler=JaxSampler(
-            inputs.model_config,
-            inputs.model,
-            mesh=mesh,
-            cache_bytes=int(config.rollout.cache_gib * 2**30),
-        ),
+        sampler=make_sampler(config, inputs, mesh, run_dir),
         prompts=inputs.prompts,
         tokenizer=inputs.tokenizer,
         verifier=make_verifier(config),

@@ -1,6 +1,7 @@
 """`launch/train.py` from the command line's point of view, on a world that is built in seconds."""
 
 import json
+import math
 import os
 import random
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from jaxrl_scope.evaluate.policy import load_policy
+from jaxrl_scope.train.experience import load_experience
+from jaxrl_scope.train.update import Updater
 from launch.train import main
 
 TINY = [
@@ -279,3 +282,41 @@ def test_asr_really_learns(tmp_path):
     history = rows(run)
     assert history[-1]["eval/accuracy"] > history[0]["eval/accuracy"] + 0.2
     assert history[-1]["reward/mean"] > history[1]["reward/mean"] + 0.2
+
+
+def test_recorded_rollouts_give_the_same_run_again(cache, tmp_path):
+    short = ("--updates", "2", "--checkpoint.every", "1", "--eval.every", "0")
+    saving, replaying = tmp_path / "saving", tmp_path / "replaying"
+    assert main(arguments(saving, cache, *short, "--save-rollouts")) == 0
+    kept = str(saving / "rollouts")
+    assert main(arguments(replaying, cache, *short, "--replay-rollouts", kept)) == 0
+    assert without_times(replaying) == without_times(saving)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_batch(
+    cache, tmp_path, capsys, monkeypatch
+):
+    update = Updater.update
+
+    def fail_at_the_second(self, state, *args):
+        state, metrics = update(self, state, *args)
+        return state, metrics | ({"policy/loss": math.nan} if int(state.step) == 2 else {})
+
+    monkeypatch.setattr(Updater, "update", fail_at_the_second)
+    run = tmp_path / "run"
+    assert main(arguments(run, cache, "--checkpoint.every", "1")) == 1
+    error = capsys.readouterr().err
+    assert "not finite" in error
+    batch = next(run.glob("batch-*.npz"))
+    assert str(batch) in error
+    experience = load_experience(batch)
+    assert experience.num_rows == 16
+    assert experience.response_ids.shape == experience.advantages.shape
+    assert batch.name == "batch-2.npz"
+    assert max(int(p.name) for p in (run / "checkpoints").iterdir() if p.name.isdigit()) == 1
+
+
+def test_a_missing_wandb_is_named(cache, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert main(arguments(tmp_path / "run", cache, "--log.wandb", "project")) == 2
+    assert "jaxrl-scope[wandb]" in capsys.readouterr().err
