@@ -5,10 +5,11 @@ import json
 import math
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from jaxrl_scope.data.rows import write_atomic
 
 
 class MetricsWriter:
@@ -84,16 +85,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
 
 def write_text(path: Path, text: str) -> None:
     """Replace a file at once: written beside it, synced, renamed."""
-    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+    write_atomic(path, lambda file: file.write(text.encode()))
 
 
 def _line(row: Mapping[str, Any]) -> str:
