@@ -17,6 +17,7 @@ ALIASES = {
     "--lr": "--optimizer.lr",
     "--save-rollouts": "--log.save-rollouts",
     "--replay-rollouts": "--rollout.replay",
+    "--check-propositions": "--tp.check-propositions",
 }
 
 

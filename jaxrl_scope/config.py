@@ -14,12 +14,13 @@ from typing import Any, Literal
 from jaxrl_scope.data.world_build import WorldConfig
 from jaxrl_scope.stages.asr import AsrConfig
 from jaxrl_scope.stages.qpr import QprConfig
+from jaxrl_scope.stages.tp import TpConfig
 from jaxrl_scope.train.checkpoint import CheckpointConfig
 from jaxrl_scope.train.losses import LossConfig
 from jaxrl_scope.train.optimizer import OptimizerConfig
 from jaxrl_scope.train.update import UpdateConfig
 
-StageName = Literal["outcome", "asr", "qpr", "mix", "scope"]
+StageName = Literal["outcome", "asr", "qpr", "mix", "scope", "tp"]
 
 BUILT_IN = "world"  # as a path: the built-in world's file of that kind
 
@@ -218,6 +219,7 @@ class TrainConfig:
     asr: AsrConfig = AsrConfig()
     qpr: QprConfig = QprConfig()
     scope: ScopeConfig = ScopeConfig()
+    tp: TpConfig = TpConfig()
     advantage: AdvantageConfig = AdvantageConfig()
     loss: LossConfig = LossConfig()
     update: UpdateConfig = UpdateConfig()

@@ -2,7 +2,8 @@
 
 `world` trains on the built-in world, on two CPU cores, in a few minutes; `world-verbose` on one
 whose answers are mostly low-value steps, which is what stage 2 can improve; `world-gate` on one
-whose scaffolds can partly be guessed, which tests the prefix gate. The others are the
+whose scaffolds can partly be guessed, which tests the prefix gate; `world-backtrack` on one whose
+answers take work back, which TP-GRPO is about. The others are the
 reference runs of SCOPE-RL (Table 1) for 8 x 80 GB: Qwen3-8B or 0.6B on DAPO-Math or Big-Math.
 """
 
@@ -22,7 +23,9 @@ from jaxrl_scope.config import (
 from jaxrl_scope.data.world_build import WorldConfig
 from jaxrl_scope.data.world_demos import DemoRates
 from jaxrl_scope.grading.judge_config import JudgeConfig
+from jaxrl_scope.grading.thought_judge import ThoughtSkips
 from jaxrl_scope.stages.qpr import QprConfig
+from jaxrl_scope.stages.tp import TpConfig
 from jaxrl_scope.train.checkpoint import CheckpointConfig
 from jaxrl_scope.train.optimizer import OptimizerConfig
 from jaxrl_scope.train.update import UpdateConfig
@@ -40,6 +43,7 @@ def world(stage: StageName) -> TrainConfig:
         data=DataConfig(batch_problems=16, max_prompt_len=64),
         rollout=RolloutConfig(group=8, max_response_len=112),
         qpr=QprConfig(judge=JudgeConfig(kind="rules"), chunks=1, overlong_buffer=56),
+        tp=TpConfig(judge=JudgeConfig(kind="rules"), skips=ThoughtSkips(0, 0)),
         scope=ScopeConfig(qpr_updates=60, qpr_max_response_len=0, qpr_optimizer=refining),
         update=UpdateConfig(token_budget=32768, length_multiple=32, chunk_tokens=16384),
         optimizer=refining if stage == "qpr" else OptimizerConfig(lr=lr, warmup_updates=3, b2=0.95),
@@ -84,6 +88,24 @@ def world_gate(stage: StageName) -> TrainConfig:
     )
 
 
+def world_backtrack(stage: StageName) -> TrainConfig:
+    """The built-in world with answers that take work back: mistakes mended at once or later."""
+    habits = DemoRates(repair=0.35)
+    config = world(stage)
+    return dataclasses.replace(
+        config,
+        preset="world-backtrack",
+        rollout=dataclasses.replace(config.rollout, max_response_len=128),
+        world=WorldConfig(
+            train_lengths=(3, 4),
+            eval_lengths=(1, 2, 3, 4),
+            original=dataclasses.replace(habits, careful=0.20, late=0.35),
+            scaffold=dataclasses.replace(habits, careful=0.35),
+            warm_start=WarmStartConfig(width=160, rows=26),
+        ),
+    )
+
+
 def _qwen3(size: str, corpus: str) -> Callable[[StageName], TrainConfig]:
     def preset(stage: StageName) -> TrainConfig:
         """Spec section 8: batch 48 x 8, 1k prompt, response 8k (stage 2: 16k), lr 1e-6 (5e-7)."""
@@ -121,6 +143,7 @@ PRESETS: dict[str, Callable[[StageName], TrainConfig]] = {
     "world": world,
     "world-verbose": world_verbose,
     "world-gate": world_gate,
+    "world-backtrack": world_backtrack,
     "qwen3-8b-dapo": _qwen3("8B", "dapo"),
     "qwen3-8b-bigmath": _qwen3("8B", "bigmath"),
     "qwen3-0.6b-dapo": _qwen3("0.6B", "dapo"),

@@ -26,6 +26,7 @@ from jaxrl_scope.report.summary import (
     resume_command,
     time_line,
 )
+from jaxrl_scope.stages.propositions import PropositionError
 from jaxrl_scope.train.checkpoint import CheckpointError
 from jaxrl_scope.train.loop import Result, Trainer, TrainingError
 from jaxrl_scope.train.run_dir import choose_run_dir, claim
@@ -116,7 +117,7 @@ def main(argv: list[str]) -> int:
             train_scope(config, argv)
         else:
             train(config, argv)
-    except (CheckpointError, JudgeFailureError, TrainingError) as error:
+    except (CheckpointError, JudgeFailureError, PropositionError, TrainingError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except (ValueError, OSError) as error:

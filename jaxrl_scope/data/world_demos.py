@@ -18,6 +18,8 @@ class DemoRates:
       restate: a step is followed by `so VALUE` (mechanical).
       doubt: a right step is followed by a `wait` that redoes it (reversion).
       repair: a wrong mental step is followed by a `wait` that mends it (reversion).
+      late: a wrong step that stands is taken back one operation later, and the branch that grew
+        from it with it (reversion); on original prompts only.
     """
 
     careful: float = 0.20
@@ -26,6 +28,7 @@ class DemoRates:
     restate: float = 0.05
     doubt: float = 0.0
     repair: float = 0.06
+    late: float = 0.0
 
 
 def write_careful(value: int, operation: Operation, modulus: int) -> str:
@@ -59,11 +62,30 @@ def write_step(
 
 def write_original(rng: np.random.Generator, chain: Chain, rates: DemoRates) -> str:
     r"""Answer the original prompt: `55 - 3 : 54 53 52 ; 52 * 2 = 25 ; \boxed{ 25 }`."""
-    value, words = chain.start, []
-    for operation in chain.operations:
-        steps, value = write_step(rng, value, operation, chain.modulus, rates)
+    values, words = [chain.start], []
+    while len(values) <= len(chain.operations):
+        operation = chain.operations[len(values) - 1]
+        steps, reached = write_step(rng, values[-1], operation, chain.modulus, rates)
         words += [f"{step} ;" for step in steps]
-    return " ".join([*words, f"\\boxed{{ {value} }}"])
+        mended = _mend_late(rng, chain, values, rates)
+        if mended is None:
+            values.append(reached)
+        else:
+            words.append(f"wait {mended} ;")
+            values[-1] = int(mended.split()[-1])
+    return " ".join([*words, f"\\boxed{{ {values[-1]} }}"])
+
+
+def _mend_late(
+    rng: np.random.Generator, chain: Chain, values: list[int], rates: DemoRates
+) -> str | None:
+    """Write the operation that led to `values[-1]` again, if it was wrong and that is noticed."""
+    if rates.late == 0.0 or len(values) < 2:
+        return None
+    value, operation = values[-2], chain.operations[len(values) - 2]
+    if values[-1] == apply(value, operation, chain.modulus)[-1] or rng.random() >= rates.late:
+        return None
+    return write_careful(value, operation, chain.modulus)
 
 
 def write_scaffolded(

@@ -64,6 +64,7 @@ def next_command(stage: str, preset: str, run_dir: Path) -> str:
     return {
         "outcome": f"{again} asr    # the same problems with scaffolds",
         "asr": f"{again} outcome    # the baseline to compare with",
+        "tp": f"{again} outcome    # the same problems without process rewards",
         "mix": f"{again} scope    # the two rewards one after the other",
         "qpr": f"python launch/evaluate.py --preset world --model {run_dir}    # step quality",
     }[stage]

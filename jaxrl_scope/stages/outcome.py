@@ -6,38 +6,23 @@ import numpy as np
 
 from jaxrl_scope.data.problems import Problem
 from jaxrl_scope.grading import Verdict
-from jaxrl_scope.stages.base import (
-    Tools,
-    build_experience,
-    grade_outcome,
-    masked_mean,
-    roll_out,
-)
+from jaxrl_scope.stages.base import Tools, build_experience, masked_mean
+from jaxrl_scope.stages.phased import PhasedStage, Rolled
 from jaxrl_scope.train.experience import Experience
 
 
-class OutcomeStage:
+class OutcomeStage(PhasedStage):
     """Every problem on its original prompt; reward 1 if the verifier says correct, else 0."""
 
-    def collect(self, problems: Sequence[Problem], tools: Tools) -> Experience:
-        """Roll out and grade one batch of problems."""
-        groups = roll_out(
-            tools,
-            [tools.prompts.original(problem) for problem in problems],
-            [problem.id for problem in problems],
-            "original",
-        )
-        verdicts = grade_outcome(tools, problems, groups)
-        correct = verdicts == Verdict.CORRECT
+    def reward(self, problems: Sequence[Problem], rolled: Rolled, tools: Tools) -> Experience:
+        """Reward 1 or 0."""
+        correct = rolled.verdicts == Verdict.CORRECT
         return build_experience(
             tools,
             problems,
-            groups,
+            rolled.groups,
             correct.astype(np.float32),
-            verdicts,
+            rolled.verdicts,
             scaffolded=np.zeros(len(problems), bool),
-            metrics={"outcome/mean": masked_mean(correct, verdicts != Verdict.FAILED)},
+            metrics={"outcome/mean": masked_mean(correct, rolled.verdicts != Verdict.FAILED)},
         )
-
-    def close(self) -> None:
-        """Nothing to release."""

@@ -4,13 +4,16 @@ import functools
 
 from jaxrl_scope.config import TrainConfig
 from jaxrl_scope.data.world_labels import label_trace
+from jaxrl_scope.data.world_thoughts import label_thoughts
 from jaxrl_scope.grading.judge import Judge
-from jaxrl_scope.grading.judge_config import build_judge
+from jaxrl_scope.grading.judge_config import build_judge, build_thought_judge
+from jaxrl_scope.grading.thought_judge import ThoughtJudge
 from jaxrl_scope.stages.asr import AsrStage
 from jaxrl_scope.stages.base import Stage
 from jaxrl_scope.stages.mix import MixStage
 from jaxrl_scope.stages.outcome import OutcomeStage
 from jaxrl_scope.stages.qpr import QprStage
+from jaxrl_scope.stages.tp import TpStage
 
 
 def make_stage(config: TrainConfig) -> Stage:
@@ -19,6 +22,7 @@ def make_stage(config: TrainConfig) -> Stage:
         "outcome": lambda: OutcomeStage(),
         "asr": lambda: AsrStage(config.asr),
         "qpr": lambda: QprStage(config.qpr, make_judge(config)),
+        "tp": lambda: TpStage(config.tp, make_thought_judge(config)),
         "mix": lambda: MixStage(config.asr, QprStage(config.qpr, make_judge(config))),
     }
     return stages[config.stage]()
@@ -30,4 +34,11 @@ def make_judge(config: TrainConfig) -> Judge | None:
         return None
     return build_judge(
         config.qpr.judge, functools.partial(label_trace, modulus=config.world.modulus)
+    )
+
+
+def make_thought_judge(config: TrainConfig) -> ThoughtJudge:
+    """Build the judge of thoughts."""
+    return build_thought_judge(
+        config.tp.judge, functools.partial(label_thoughts, modulus=config.world.modulus)
     )
