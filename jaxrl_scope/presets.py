@@ -33,8 +33,8 @@ from jaxrl_scope.train.warm_start import WarmStartConfig
 
 
 def world(stage: StageName) -> TrainConfig:
-    """The built-in world. Outcome GRPO does best at a lower learning rate than ASR."""
-    lr = 1.5e-4 if stage == "outcome" else 5e-4
+    """The built-in world. Outcome GRPO and TP-GRPO do best at a lower learning rate than ASR."""
+    lr = 1.5e-4 if stage in ("outcome", "tp") else 5e-4
     refining = OptimizerConfig(lr=4e-4, schedule="cosine", warmup_updates=3, b2=0.95)
     return TrainConfig(
         stage=stage,
@@ -90,7 +90,7 @@ def world_gate(stage: StageName) -> TrainConfig:
 
 def world_backtrack(stage: StageName) -> TrainConfig:
     """The built-in world with answers that take work back: mistakes mended at once or later."""
-    habits = DemoRates(repair=0.35)
+    habits = DemoRates(careful=0.30, repair=0.45)
     config = world(stage)
     return dataclasses.replace(
         config,
@@ -99,8 +99,8 @@ def world_backtrack(stage: StageName) -> TrainConfig:
         world=WorldConfig(
             train_lengths=(3, 4),
             eval_lengths=(1, 2, 3, 4),
-            original=dataclasses.replace(habits, careful=0.20, late=0.35),
-            scaffold=dataclasses.replace(habits, careful=0.35),
+            original=dataclasses.replace(habits, late=0.45),
+            scaffold=habits,
             warm_start=WarmStartConfig(width=160, rows=26),
         ),
     )

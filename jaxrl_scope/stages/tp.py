@@ -101,7 +101,7 @@ class TpStage(PhasedStage):
         skipped: Counter[str] = Counter()
         for row in np.flatnonzero(self._wanted(verdicts)):
             b, g = divmod(int(row), group)
-            ids = rollouts.response_ids[b, g, : rollouts.response_len[b, g]]
+            ids = rollouts.response_ids[b, g, : rollouts.response_len[b, g]].tolist()
             text, char_ends = decode_with_ends(tools.tokenizer, ids)
             item = ThoughtItem(problems[b].text, text, bool(verdicts[row] == Verdict.CORRECT))
             reason = self.config.skips.reason(item, truncated=not rollouts.finished[b, g])
@@ -146,12 +146,16 @@ class TpStage(PhasedStage):
             only=None if self.config.only == "both" else self.config.only,
         )
         good, end, num_steps = pad_thoughts(thoughts)
-        per_row = [np.asarray(x).reshape(-1) for x in (rollouts.response_len, outcome, size)]
+        length, outcome, size = (
+            np.asarray(x).reshape(-1) for x in (rollouts.response_len, outcome, size)
+        )
         width = rollouts.response_ids.shape[2]
-        advantages = np.asarray(thought_advantages(good, end, num_steps, *per_row, max_len=width))
+        advantages = np.asarray(
+            thought_advantages(good, end, num_steps, length, outcome, size, max_len=width)
+        )
         if self.config.check_propositions:
-            check_propositions(advantages, thoughts, *per_row, correct.reshape(-1))
-        metrics = thought_metrics(thoughts, correct.reshape(-1), per_row[0])
+            check_propositions(advantages, thoughts, length, outcome, size, correct.reshape(-1))
+        metrics = thought_metrics(thoughts, correct.reshape(-1), length)
         moved = (advantages != 0).reshape(len(correct), -1).any(axis=1)
         metrics["tp/eta"] = float(moved.mean())
         return advantages.reshape(rollouts.response_ids.shape), metrics
