@@ -33,9 +33,9 @@ def split_units(response: str) -> list[Span]:
     """Cut after each semicolon and the white space behind it; the final box is the last unit."""
     ends = [i + 1 for i, char in enumerate(response) if char == ";"]
     ends = [_skip_space(response, end) for end in ends]
-    if response and (not ends or ends[-1] < len(response)):
+    if not ends or ends[-1] < len(response):
         ends.append(len(response))
-    return list(zip([0, *ends[:-1]], ends, strict=True))
+    return list(zip([0, *ends[:-1]], ends, strict=True)) if response else []
 
 
 def _skip_space(text: str, start: int) -> int:
