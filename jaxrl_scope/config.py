@@ -18,6 +18,7 @@ from jaxrl_scope.stages.tp import TpConfig
 from jaxrl_scope.train.checkpoint import CheckpointConfig
 from jaxrl_scope.train.losses import LossConfig
 from jaxrl_scope.train.optimizer import OptimizerConfig
+from jaxrl_scope.train.pipeline import PipelineConfig
 from jaxrl_scope.train.update import UpdateConfig
 
 StageName = Literal["outcome", "asr", "qpr", "mix", "scope", "tp"]
@@ -220,6 +221,7 @@ class TrainConfig:
     qpr: QprConfig = QprConfig()
     scope: ScopeConfig = ScopeConfig()
     tp: TpConfig = TpConfig()
+    pipeline: PipelineConfig = PipelineConfig()
     advantage: AdvantageConfig = AdvantageConfig()
     loss: LossConfig = LossConfig()
     update: UpdateConfig = UpdateConfig()

@@ -29,6 +29,7 @@ from jaxrl_scope.report.summary import (
 from jaxrl_scope.stages.propositions import PropositionError
 from jaxrl_scope.train.checkpoint import CheckpointError
 from jaxrl_scope.train.loop import Result, Trainer, TrainingError
+from jaxrl_scope.train.pipeline import PipelineError
 from jaxrl_scope.train.run_dir import choose_run_dir, claim
 from jaxrl_scope.train.scope import split
 from jaxrl_scope.train.setup import load_inputs
@@ -117,7 +118,13 @@ def main(argv: list[str]) -> int:
             train_scope(config, argv)
         else:
             train(config, argv)
-    except (CheckpointError, JudgeFailureError, PropositionError, TrainingError) as error:
+    except (
+        CheckpointError,
+        JudgeFailureError,
+        PipelineError,
+        PropositionError,
+        TrainingError,
+    ) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except (ValueError, OSError) as error:

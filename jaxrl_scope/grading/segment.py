@@ -77,9 +77,10 @@ def check_partition(spans: Sequence[Span], text: str) -> None:
 def step_of_token(spans: Sequence[Span], char_ends: np.ndarray) -> np.ndarray:
     """Assign every token to exactly one step.
 
-    A token belongs to the step that holds its first character, so a token across a boundary goes to
-    the earlier step. A token without text (a part of a character, an end-of-text token) goes
-    where the next character is, and at the end of the text to the last step.
+    A token belongs to the step that holds its last character: white space belongs to the step
+    before it, but a token such as " Wait" is its word's. A token without text (a part of a
+    character, an end-of-text token) goes where the next character is, and at the end of the text
+    to the last step.
 
     Args:
       spans: N spans that partition the text, N >= 1.
@@ -91,5 +92,5 @@ def step_of_token(spans: Sequence[Span], char_ends: np.ndarray) -> np.ndarray:
     """
     starts = np.concatenate([[0], char_ends[:-1]]).astype(np.int64)
     ends = np.array([end for _, end in spans], np.int64)
-    step = np.searchsorted(ends, starts, side="right")
+    step = np.searchsorted(ends, np.maximum(starts, char_ends - 1), side="right")
     return np.minimum(step, len(spans) - 1).astype(np.int32)

@@ -24,9 +24,9 @@ class TokenThoughts(NamedTuple):
 def token_thoughts(result: ThoughtResult, char_ends: np.ndarray) -> TokenThoughts:
     """Cut the tokens of a judged response into thoughts; every token belongs to exactly one.
 
-    A token has the flag of the step that holds its first character. The last token bears the answer
-    and is good even where it began in a bad step. A step too short to start a token of its own
-    disappears.
+    A token has the flag of the step that holds its last character. The last token bears the answer
+    and is good even where it began in a bad step. A step that ends no token of
+    its own disappears.
 
     Args:
       result: a result without failure.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -71,21 +72,29 @@ def make_microbatches(
     Returns:
       Microbatches; none if no row has a token in the loss.
     """
+    cuts = cut_rows(experience, rows, token_budget, length_multiple, num_row_shards(mesh))
+    return [_take(experience, *cut, mesh) for cut in cuts]
+
+
+def cut_rows(
+    experience: Experience, rows: np.ndarray, token_budget: int, length_multiple: int, shards: int
+) -> Iterator[tuple[np.ndarray, int, int, int]]:
+    """Yield each microbatch's row numbers, padded number of rows, prompt and response width.
+
+    Arguments as for `make_microbatches`.
+    """
     rows = rows[experience.mask[rows].any(axis=1)]
     if not rows.size:
-        return []
-    shards = num_row_shards(mesh)
+        return
     order = rows[np.argsort(-experience.response_len[rows], kind="stable")]
     prompt_width = bucket_length(int(experience.prompt_len[rows].max()), length_multiple)
-    out = []
     while order.size:
         width = bucket_length(int(experience.response_len[order[0]]), length_multiple)
         fit = max(1, token_budget // (prompt_width + width))
         count = shards * 2 ** int(math.log2(fit))
         count = min(count, shards * 2 ** math.ceil(math.log2(max(1, order.size / shards))))
-        out.append(_take(experience, order[:count], count, prompt_width, width, mesh))
+        yield order[:count], count, prompt_width, width
         order = order[count:]
-    return out
 
 
 def _take(
@@ -114,6 +123,7 @@ def _take(
 
     prompt_ids = experience.prompt_ids[rows][:, -prompt_width:]
     prompt_ids = np.pad(prompt_ids, [(0, 0), (prompt_width - prompt_ids.shape[1], 0)])
+    old = experience.old_logprobs
     return Microbatch(
         prompt_ids=put(fill(prompt_ids)),
         prompt_len=put(fill(experience.prompt_len[rows], 1)),
@@ -122,4 +132,5 @@ def _take(
         rollout_logprobs=put(fill(response(experience.rollout_logprobs))),
         advantages=put(fill(response(experience.advantages))),
         mask=put(fill(response(experience.mask))),
+        old_logprobs=None if old is None else put(fill(response(old))),
     )

@@ -49,6 +49,8 @@ class Experience:
         graded, less whatever the stage leaves out.
       metrics: numbers to log, by name.
       samples: a few rollouts in words.
+      old_logprobs: [R, T] float32 under the trainer's weights that the rollouts came from; None
+        where those are the current ones.
     """
 
     prompt_ids: np.ndarray
@@ -60,6 +62,7 @@ class Experience:
     mask: np.ndarray
     metrics: Mapping[str, float]
     samples: tuple[Sample, ...] = ()
+    old_logprobs: np.ndarray | None = None
 
     @property
     def num_rows(self) -> int:

@@ -17,10 +17,12 @@ from jaxrl_scope.data.problems import Problem
 from jaxrl_scope.report.metrics import MetricsWriter, read_metrics
 from jaxrl_scope.report.progress import Reporter
 from jaxrl_scope.report.samples import SampleWriter
+from jaxrl_scope.stages.phased import PhasedStage
 from jaxrl_scope.stages.select import make_stage
 from jaxrl_scope.train.checkpoint import Checkpoints, Progress
 from jaxrl_scope.train.experience import Experience, save_experience
 from jaxrl_scope.train.optimizer import learning_rate, make_optimizer
+from jaxrl_scope.train.pipeline import Pipeline
 from jaxrl_scope.train.setup import Inputs, make_tools
 from jaxrl_scope.train.update import TrainState, Updater, init_state
 from jaxrl_scope.train.validation import validate
@@ -86,6 +88,25 @@ class Trainer:
             self._tools.sampler.load(self.state.params, self.progress.update)
         self._data = grain.MapDataset.source(inputs.problems).seed(config.seed).shuffle().repeat()
         self._stop = False
+        self._pipeline = self._make_pipeline() if config.pipeline.update_interval > 1 else None
+
+    def _make_pipeline(self) -> Pipeline:
+        config, stage = self.config, self._stage
+        if not isinstance(stage, PhasedStage):
+            raise ValueError(
+                f"stage {config.stage!r} is on-policy only (it routes or judges while it rolls "
+                "out): leave pipeline.update_interval at 1"
+            )
+        return Pipeline(
+            stage,
+            self._tools,
+            batch=self._batch,
+            score=lambda experience: self._updater.score(self.state.params, experience),
+            interval=config.pipeline.update_interval,
+            last=config.updates,
+            directory=self.run_dir / "phases",
+            should_stop=lambda: self._stop,
+        )
 
     def run(self) -> Result:
         """Train until the last update or until told to stop; always ends on a checkpoint."""
@@ -107,7 +128,10 @@ class Trainer:
                 for update in range(self.progress.update + 1, config.updates + 1):
                     if self._stop:
                         break
-                    experience, metrics = self._step(update)
+                    made = self._step(update)
+                    if made is None:
+                        break
+                    experience, metrics = made
                     samples.write(update, experience.samples)
                     self._record(update, metrics, writer, reporter)
                 self._save(self.progress, None)
@@ -125,13 +149,19 @@ class Trainer:
             experience=experience,
         )
 
-    def _step(self, update: int) -> tuple[Experience, dict[str, float]]:
-        """Collect one batch and learn from it; evaluate where it is due."""
+    def _step(self, update: int) -> tuple[Experience, dict[str, float]] | None:
+        """Collect one batch and learn from it; evaluate where it is due. None if told to stop."""
         config, tools = self.config, self._tools
         start = time.perf_counter()
         tools.seconds.clear()
         tools.sampling = dataclasses.replace(tools.sampling, update=update)
-        experience = self._stage.collect(self._batch(update), tools)
+        experience = (
+            self._pipeline.experience(update)
+            if self._pipeline
+            else self._stage.collect(self._batch(update), tools)
+        )
+        if experience is None:
+            return None
         with tools.timed("update"):
             key = jax.random.fold_in(jax.random.key(config.seed), update)
             lr = float(np.asarray(self._schedule(int(self.state.step))))
@@ -179,7 +209,8 @@ class Trainer:
         )
         writer.write(update, metrics)
         reporter.show(update, metrics)
-        if accuracy is not None or update % self.config.checkpoint.every == 0:
+        phase_ends = self._pipeline is not None and self._pipeline.is_boundary(update)
+        if accuracy is not None or phase_ends or update % self.config.checkpoint.every == 0:
             self._save(self.progress, accuracy)
 
     def _save(self, progress: Progress, accuracy: float | None) -> None:

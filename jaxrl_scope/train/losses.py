@@ -80,7 +80,8 @@ class LossInputs:
     Attributes:
       policy_logprobs: [R, T] float32, of the sampled tokens under the current weights; the only
         input besides `entropy` that the gradient flows through.
-      old_logprobs: [R, T] float32, under the trainer's weights at the start of the update.
+      old_logprobs: [R, T] float32, under the trainer's weights at the start of the update, or of
+        the phase in the off-policy pipeline.
       rollout_logprobs: [R, T] float32, as the sampler reported them.
       advantages: [R, T] float32.
       entropy: [R, T] float32, nats, of the policy at each position.
@@ -223,6 +224,7 @@ def _ratio_metrics(mask, log_ratio, ratio, is_clipped, entropy):
         "policy/clip_frac": _sum_count(is_clipped.astype(jnp.float32), mask),
         "policy/entropy": _sum_count(entropy, mask),
         "policy/ratio_mean": _sum_count(ratio, mask),
+        "policy/ratio_spread": _sum_count(jnp.square(ratio - 1.0), mask),
         "policy/old_kl": _sum_count(-log_ratio, mask),
     }
 

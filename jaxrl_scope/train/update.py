@@ -11,7 +11,12 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
-from jaxrl_scope.train.batching import Microbatch, make_microbatches
+from jaxrl_scope.train.batching import (
+    Microbatch,
+    cut_rows,
+    make_microbatches,
+    num_row_shards,
+)
 from jaxrl_scope.train.experience import Experience
 from jaxrl_scope.train.losses import LossConfig, LossInputs, LossOutputs, divide, policy_loss
 from models import Qwen3, response_logprobs
@@ -179,6 +184,24 @@ class Updater:
         """[R, T] float32 log-probabilities of the responses under `params`; 0 at padding."""
         return self._logprobs(params, batch)
 
+    def score(self, params: Qwen3, experience: Experience) -> np.ndarray:
+        """[R, T] float32 log-probabilities of the responses that enter the loss; 0 elsewhere."""
+        config, out = self._config, np.zeros(experience.response_ids.shape, np.float32)
+        every = np.arange(experience.num_rows)
+        shape = (config.token_budget, config.length_multiple)
+        cuts = cut_rows(experience, every, *shape, num_row_shards(self._mesh))
+        batches = make_microbatches(
+            experience,
+            every,
+            token_budget=config.token_budget,
+            length_multiple=config.length_multiple,
+            mesh=self._mesh,
+        )
+        for (rows, *_), batch in zip(cuts, batches, strict=True):
+            scored = np.asarray(self.logprobs(params, batch))[: len(rows), : out.shape[1]]
+            out[rows, : scored.shape[1]] = scored
+        return out
+
     def _deal(self, num_rows: int, group_size: int, key: jax.Array) -> list[np.ndarray]:
         """Row numbers of each step's minibatch."""
         rows = np.arange(num_rows).reshape(-1, group_size)  # [R] -> [B, G]
@@ -206,7 +229,7 @@ class Updater:
             length_multiple=config.length_multiple,
             mesh=self._mesh,
         )
-        if config.steps > 1:
+        if config.steps > 1 and experience.old_logprobs is None:
             batches = [
                 dataclasses.replace(b, old_logprobs=self.logprobs(params, b)) for b in batches
             ]

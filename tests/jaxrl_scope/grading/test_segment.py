@@ -78,11 +78,11 @@ def test_what_is_no_partition_is_refused(spans):
         check_partition(spans, "abcd")
 
 
-def test_tokens_belong_to_the_step_of_their_first_character():
+def test_tokens_belong_to_the_step_of_their_last_character():
     spans = [(0, 4), (4, 5), (5, 9)]
     # pieces: "abc" | "de" over the boundary | "" | "fgh" | "i" | "" at the end
     char_ends = np.array([3, 5, 5, 8, 9, 9])
-    assert step_of_token(spans, char_ends).tolist() == [0, 0, 2, 2, 2, 2]
+    assert step_of_token(spans, char_ends).tolist() == [0, 1, 2, 2, 2, 2]
 
 
 @given(st.data())
