@@ -68,7 +68,10 @@ class PhaseFiles:
         if arrays is None:
             return None
         words = json.loads(str(arrays.pop("words")))
-        samples = tuple(Sample(**sample) for sample in words["samples"])
+        samples = tuple(
+            Sample(**sample | {"steps": tuple(map(tuple, sample["steps"]))})
+            for sample in words["samples"]
+        )
         return Experience(**arrays, metrics=words["metrics"], samples=samples)
 
     def drop_until(self, update: int) -> None:
@@ -82,7 +85,7 @@ class PhaseFiles:
     def _path(self, update: int, kind: str) -> Path:
         return self.directory / f"{update:06d}-{kind}.npz"
 
-    def _write(self, path: Path, arrays: dict[str, np.ndarray]) -> None:
+    def _write(self, path: Path, arrays: dict[str, Any]) -> None:
         write_atomic(path, lambda file: np.savez(file, **arrays))
 
 

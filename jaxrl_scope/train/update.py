@@ -198,8 +198,9 @@ class Updater:
             mesh=self._mesh,
         )
         for (rows, *_), batch in zip(cuts, batches, strict=True):
-            scored = np.asarray(self.logprobs(params, batch))[: len(rows), : out.shape[1]]
-            out[rows, : scored.shape[1]] = scored
+            scored = np.asarray(self.logprobs(params, batch))[: len(rows)]
+            width = min(scored.shape[-1], out.shape[-1])
+            out[rows, :width] = scored[:, :width]
         return out
 
     def _deal(self, num_rows: int, group_size: int, key: jax.Array) -> list[np.ndarray]:
