@@ -1,6 +1,7 @@
 """The projection that every weight matrix goes through."""
 
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -31,12 +32,13 @@ def _forward(x, w, num_in):
 def _backward(num_in, saved, d_out):
     x, w = jax.lax.optimization_barrier(saved)
     d_out = jax.lax.optimization_barrier(d_out)
-    out_axes = tuple(range(x.ndim - num_in, d_out.ndim))
-    w_out_axes = tuple(range(num_in, w.ndim))
-    batch = tuple(range(x.ndim - num_in))
-    d_x = jnp.tensordot(d_out, w.astype(d_out.dtype), (out_axes, w_out_axes))
-    d_w = jnp.tensordot(x, d_out, (batch, batch), preferred_element_type=w.dtype)
-    return d_x, d_w
+    num_inputs = math.prod(w.shape[:num_in])
+    # Two axes each: of more, XLA on CPU first makes a transposed copy.
+    flat_x, flat_w = x.reshape(-1, num_inputs), w.reshape(num_inputs, -1)
+    flat_d_out = d_out.reshape(-1, flat_w.shape[1])
+    d_x = jnp.einsum("no,io->ni", flat_d_out, flat_w.astype(d_out.dtype))
+    d_w = jnp.einsum("ni,no->io", flat_x, flat_d_out, preferred_element_type=w.dtype)
+    return d_x.reshape(x.shape), d_w.reshape(w.shape)
 
 
 _linear.defvjp(_forward, _backward)
