@@ -1,5 +1,6 @@
 """`launch/train.py` from the command line's point of view, on a world that is built in seconds."""
 
+import itertools
 import json
 import math
 import os
@@ -227,22 +228,36 @@ def wait_for_updates(process: subprocess.Popen, run: Path, updates: int) -> None
 
 
 @pytest.mark.slow
-def test_kill_9_at_random_moments_and_resume(cache, tmp_path):
-    more = ("--updates", "20", "--eval.every", "7")
-    whole = start(tmp_path / "whole", cache, *more)
-    assert whole.communicate()[0] is not None
-    assert whole.returncode == 0
-    run, rng = tmp_path / "killed", random.Random(0)
-    for attempt in range(6):
-        resume = ["--resume"] if (run / "config.json").exists() else []
-        process = start(run, cache, *more, *resume)
-        if attempt < 5:
-            wait_for_updates(process, run, rng.randrange(3 * attempt, 3 * attempt + 4))
-            time.sleep(rng.random())
-            process.send_signal(signal.SIGKILL)
-        output = process.communicate()[0].decode()
-    assert process.returncode == 0, output
-    assert without_times(run) == without_times(tmp_path / "whole")
+def test_kill_9_in_every_phase_and_resume(cache, tmp_path):
+    """As often as JAXRL_SCOPE_KILLS says, at random moments of each phase in turn."""
+    rng, kills = random.Random(0), int(os.environ.get("JAXRL_SCOPE_KILLS", "5"))
+    words = ["--stage", "scope", *TINY, "--updates", "14", "--scope.qpr-updates", "6"]
+    words += ["--cache-dir", str(cache)]
+    whole, run, died = tmp_path / "whole", tmp_path / "killed", 0
+    assert call("launch/train.py", *words, "--run-dir", str(whole)) == 0
+
+    def go_on(*script: str) -> int:
+        resume = ["--resume"] if (run / "asr" / "config.json").exists() else []
+        return call(*script, *words, "--run-dir", str(run), *resume)
+
+    phases = itertools.cycle(["rollout", "grading", "update", "checkpoint", "hand-over"])
+    for phase in itertools.islice(phases, kills):
+        # A run is prepared once for each stage; the other calls are a few updates apart.
+        number = 2 if phase == "hand-over" else rng.randrange(2, 5)
+        script = ("tests/launch/killed_train.py", phase, str(number), f"{rng.random() * 0.4:.3f}")
+        died += go_on(*script, "--") == -signal.SIGKILL
+    assert go_on("launch/train.py") == 0
+    assert died >= 0.6 * kills
+    for stage in ("asr", "qpr"):
+        assert without_times(run / stage) == without_times(whole / stage)
+
+
+def call(script: str, *words: str) -> int:
+    """Run a script of the repository; returns its exit status."""
+    root = Path(__file__).resolve().parents[2]
+    env = {**os.environ, "PYTHONPATH": str(root), "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, str(root / script), *words]
+    return subprocess.run(command, env=env, stdout=subprocess.DEVNULL, check=False).returncode
 
 
 @pytest.mark.slow
