@@ -4,7 +4,8 @@
 whose answers are mostly low-value steps, which is what stage 2 can improve; `world-gate` on one
 whose scaffolds can partly be guessed, which tests the prefix gate; `world-backtrack` on one whose
 answers take work back, which TP-GRPO is about. The others are the
-reference runs of SCOPE-RL (Table 1) for 8 x 80 GB: Qwen3-8B or 0.6B on DAPO-Math or Big-Math.
+reference runs of SCOPE-RL (Table 1) for 8 x 80 GB: Qwen3-8B or 0.6B on DAPO-Math or Big-Math, and
+of TP-GRPO (`r1-qwen-*`): DeepSeek-R1-Distill-Qwen with update intervals of 50 and 25.
 """
 
 import dataclasses
@@ -22,12 +23,14 @@ from jaxrl_scope.config import (
 )
 from jaxrl_scope.data.world_build import WorldConfig
 from jaxrl_scope.data.world_demos import DemoRates
+from jaxrl_scope.grading.chat_types import ChatConfig
 from jaxrl_scope.grading.judge_config import JudgeConfig
 from jaxrl_scope.grading.thought_judge import ThoughtSkips
 from jaxrl_scope.stages.qpr import QprConfig
 from jaxrl_scope.stages.tp import TpConfig
 from jaxrl_scope.train.checkpoint import CheckpointConfig
 from jaxrl_scope.train.optimizer import OptimizerConfig
+from jaxrl_scope.train.pipeline import PipelineConfig
 from jaxrl_scope.train.update import UpdateConfig
 from jaxrl_scope.train.warm_start import WarmStartConfig
 
@@ -139,6 +142,42 @@ def _qwen3(size: str, corpus: str) -> Callable[[StageName], TrainConfig]:
     return preset
 
 
+def _r1_distill(size: str, interval: int) -> Callable[[StageName], TrainConfig]:
+    def preset(stage: StageName) -> TrainConfig:
+        """Spec section 5: batch 5 x 8, lr 1e-6, temperature 1, no KL; `outcome` is on-policy GRPO.
+
+        The response cap, data and mesh are this project's choice.
+        """
+        updates = {"1.5b": (140, 850), "7b": (214, 400)}[size]
+        judge = ChatConfig(model="Qwen3-32B", base_url="http://localhost:8000/v1", api_key_env="")
+        return TrainConfig(
+            stage=stage,
+            preset=f"r1-qwen-{size}-i{interval}",
+            updates=updates[stage == "outcome"],
+            model=SourceConfig(
+                path=f"checkpoints/DeepSeek-R1-Distill-Qwen-{size.upper()}",
+                dtype="bfloat16",
+                remat="full",
+            ),
+            data=DataConfig(
+                problems="data/train.jsonl",
+                scaffolds="",
+                validation="data/validation.jsonl",
+                batch_problems=5,
+            ),
+            rollout=RolloutConfig(group=8, max_response_len=16384, cache_gib=24.0),
+            tp=TpConfig(judge=JudgeConfig(chat=judge, cache_dir="judge-cache")),
+            pipeline=PipelineConfig(update_interval=interval if stage == "tp" else 1),
+            update=UpdateConfig(token_budget=18432, length_multiple=512, chunk_tokens=2048),
+            optimizer=OptimizerConfig(lr=1e-6, schedule="constant", warmup_updates=0),
+            mesh=MeshConfig(tensor={"1.5b": 2, "7b": 4}[size]),
+            eval=EvalConfig(every=25, samples=1, greedy=False, limit=128),
+            checkpoint=CheckpointConfig(every=25),
+        )
+
+    return preset
+
+
 PRESETS: dict[str, Callable[[StageName], TrainConfig]] = {
     "world": world,
     "world-verbose": world_verbose,
@@ -148,4 +187,9 @@ PRESETS: dict[str, Callable[[StageName], TrainConfig]] = {
     "qwen3-8b-bigmath": _qwen3("8B", "bigmath"),
     "qwen3-0.6b-dapo": _qwen3("0.6B", "dapo"),
     "qwen3-0.6b-bigmath": _qwen3("0.6B", "bigmath"),
+    **{
+        f"r1-qwen-{size}-i{interval}": _r1_distill(size, interval)
+        for size in ("1.5b", "7b")
+        for interval in (50, 25)
+    },
 }

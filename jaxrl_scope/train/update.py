@@ -198,9 +198,8 @@ class Updater:
             mesh=self._mesh,
         )
         for (rows, *_), batch in zip(cuts, batches, strict=True):
-            scored = np.asarray(self.logprobs(params, batch))[: len(rows)]
-            width = min(scored.shape[-1], out.shape[-1])
-            out[rows, :width] = scored[:, :width]
+            width = min(batch.response_ids.shape[1], experience.response_ids.shape[1])
+            out[rows, :width] = np.asarray(self.logprobs(params, batch))[: len(rows), :width]
         return out
 
     def _deal(self, num_rows: int, group_size: int, key: jax.Array) -> list[np.ndarray]:

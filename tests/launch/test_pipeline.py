@@ -105,22 +105,6 @@ def test_killed_in_a_phase_and_resumed(phase, count, finished, cache, tmp_path):
     assert_same_parameters(run, finished)
 
 
-def test_resuming_within_a_phase_without_its_files_says_so(finished, cache, tmp_path, capsys):
-    run = tmp_path / "run"
-    words = arguments(run, cache, "--updates", "3", "--pipeline.update-interval", "3")
-    words += ["--checkpoint.every", "1"]
-    assert main(words) == 0
-    for name in ("2", "3"):
-        for path in (run / "checkpoints" / name / "state").rglob("d/*"):
-            path.write_bytes(b"damaged")
-    for path in (run / "phases").glob("*"):
-        path.unlink()
-    code = main([*words, "--resume"])
-    shown = capsys.readouterr()
-    assert code == 1, shown.err
-    assert "no longer holds it" in shown.err
-
-
 def test_stages_that_route_are_refused(cache, tmp_path, capsys):
     words = arguments(tmp_path / "run", cache, *OFF_POLICY)
     assert main([*words, "--stage", "asr"]) == 2

@@ -188,14 +188,18 @@ def test_a_full_disk_keeps_the_checkpoint_before(finished, cache, tmp_path, monk
     assert without_times(run) == without_times(finished)
 
 
-@pytest.mark.parametrize("stage", ["asr", "outcome", "qpr", "mix", "scope"])
+@pytest.mark.parametrize("stage", ["asr", "outcome", "qpr", "mix", "scope", "tp"])
 @pytest.mark.parametrize(
-    "preset", ["world", "world-verbose", "qwen3-8b-dapo", "qwen3-0.6b-bigmath"]
+    ("preset", "rows"),
+    [
+        *(("world", 128), ("world-verbose", 128), ("world-backtrack", 128)),
+        *(("qwen3-8b-dapo", 384), ("qwen3-0.6b-bigmath", 384)),
+        *(("r1-qwen-1.5b-i50", 40), ("r1-qwen-7b-i25", 40)),
+    ],
 )
-def test_every_preset_of_every_stage_passes_the_dry_run(preset, stage, capsys):
+def test_every_preset_of_every_stage_passes_the_dry_run(preset, rows, stage, capsys):
     assert main(["--stage", stage, "--preset", preset, "--dry-run"]) == 0
-    shown = capsys.readouterr().out
-    assert "384 rows" in shown if preset.startswith("qwen3") else "128 rows" in shown
+    assert f"{rows} rows" in capsys.readouterr().out
 
 
 def test_settings_file_lies_between_preset_and_command_line(tmp_path, capsys):
