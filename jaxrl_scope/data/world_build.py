@@ -119,23 +119,29 @@ def prepare_world(
     cache_dir: Path,
     on_update: Callable[[int, float], None] = lambda update, loss: None,
 ) -> WorldFiles:
-    """Return the files of a world, building them first if they are not in the cache.
-
-    A build happens in a scratch directory that is renamed into place, so that a killed build leaves
-    nothing behind that could be taken for a world.
-    """
+    """Return the files of a world, building them first if they are not in the cache."""
     home = cache_dir / f"world-{config.digest}"
-    if not home.is_dir():
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=cache_dir))
-        try:
-            _build(config, scratch, on_update)
-            _publish(scratch, home)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+    build_once(home, lambda scratch: _build(config, scratch, on_update))
     return WorldFiles(
         home / "train.jsonl", home / "validation.jsonl", home / "scaffolds.jsonl", home / "model"
     )
+
+
+def build_once(home: Path, build: Callable[[Path], None]) -> None:
+    """Fill the directory `home` with `build`, unless it is there.
+
+    It builds in a scratch directory that is renamed into place, so that a killed build leaves
+    nothing behind that could be taken for a finished one.
+    """
+    if home.is_dir():
+        return
+    home.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{home.name}-", dir=home.parent))
+    try:
+        build(scratch)
+        _publish(scratch, home)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _publish(scratch: Path, home: Path) -> None:

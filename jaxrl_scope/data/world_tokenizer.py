@@ -1,5 +1,7 @@
 """The word-level tokenizer of the built-in world, in Hugging Face format."""
 
+from collections.abc import Sequence
+
 from transformers import PreTrainedTokenizerFast
 
 from jaxrl_scope.data.world import PARITY
@@ -16,12 +18,17 @@ def make_tokenizer(modulus: int, parity: bool = False) -> PreTrainedTokenizerFas
 
     With `parity` the language has the word for questions about it.
     """
-    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
-
     labels = [f"[SUB-{i} ANSWER]" for i in range(1, MAX_SUB_LABELS + 1)] + ["[MAIN ANSWER]"]
     words = ["+", "-", "*", "?", ":", "=", ";", "check", "so", "wait", "\\boxed{", "}"]
     words += ["[SUB]", "[MAIN]", *map(str, range(modulus))]
     words += [PARITY] if parity else []
+    return word_tokenizer(labels, words)
+
+
+def word_tokenizer(labels: Sequence[str], words: Sequence[str]) -> PreTrainedTokenizerFast:
+    """Build a tokenizer with a token for each label, which may hold spaces, and for each word."""
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers
+
     vocabulary = {word: i for i, word in enumerate([PAD, EOS, *labels, *words])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token=PAD))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
