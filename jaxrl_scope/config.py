@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from jaxrl_scope.data.code_world_build import CodeWorldConfig
 from jaxrl_scope.data.world_build import WorldConfig
 from jaxrl_scope.stages.asr import AsrConfig
+from jaxrl_scope.stages.graft import GraftConfig, SandboxConfig
 from jaxrl_scope.stages.qpr import QprConfig
 from jaxrl_scope.stages.tp import TpConfig
 from jaxrl_scope.train.checkpoint import CheckpointConfig
@@ -21,9 +23,10 @@ from jaxrl_scope.train.optimizer import OptimizerConfig
 from jaxrl_scope.train.pipeline import PipelineConfig
 from jaxrl_scope.train.update import UpdateConfig
 
-StageName = Literal["outcome", "asr", "qpr", "mix", "scope", "tp"]
+StageName = Literal["outcome", "asr", "qpr", "mix", "scope", "tp", "graft"]
 
 BUILT_IN = "world"  # as a path: the built-in world's file of that kind
+BUILT_IN_CODE = "code-world"  # the same of the built-in code world
 
 # Fields that may differ between a run and its resumption without changing what is computed.
 NOT_COMPARED = ("run_dir", "resume", "dry_run", "cache_dir", "checkpoint", "log")
@@ -219,6 +222,8 @@ class TrainConfig:
     rollout: RolloutConfig = RolloutConfig()
     asr: AsrConfig = AsrConfig()
     qpr: QprConfig = QprConfig()
+    graft: GraftConfig = GraftConfig()
+    sandbox: SandboxConfig = SandboxConfig()
     scope: ScopeConfig = ScopeConfig()
     tp: TpConfig = TpConfig()
     pipeline: PipelineConfig = PipelineConfig()
@@ -232,6 +237,7 @@ class TrainConfig:
     checkpoint: CheckpointConfig = CheckpointConfig()
     log: LogConfig = LogConfig()
     world: WorldConfig = WorldConfig()
+    code_world: CodeWorldConfig = CodeWorldConfig()
 
     def __post_init__(self):
         _at_least(1, "updates", self.updates)
@@ -257,6 +263,11 @@ class TrainConfig:
                 f"update.minibatches ({self.update.minibatches}) exceeds data.batch_problems "
                 f"({self.data.batch_problems}); a group is never split"
             )
+
+    @property
+    def is_code(self) -> bool:
+        """Whether responses are programs, graded in the sandbox."""
+        return self.stage == "graft" or self.data.problems == BUILT_IN_CODE
 
     @property
     def num_steps(self) -> int:

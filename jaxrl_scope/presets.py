@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable
 
 from jaxrl_scope.config import (
+    BUILT_IN_CODE,
     DataConfig,
     EvalConfig,
     MeshConfig,
@@ -26,6 +27,7 @@ from jaxrl_scope.data.world_demos import DemoRates
 from jaxrl_scope.grading.chat_types import ChatConfig
 from jaxrl_scope.grading.judge_config import JudgeConfig
 from jaxrl_scope.grading.thought_judge import ThoughtSkips
+from jaxrl_scope.stages.graft import SandboxConfig
 from jaxrl_scope.stages.qpr import QprConfig
 from jaxrl_scope.stages.tp import TpConfig
 from jaxrl_scope.train.checkpoint import CheckpointConfig
@@ -37,6 +39,8 @@ from jaxrl_scope.train.warm_start import WarmStartConfig
 
 def world(stage: StageName) -> TrainConfig:
     """The built-in world. Outcome GRPO and TP-GRPO do best at a lower learning rate than ASR."""
+    if stage == "graft":
+        return code_world(stage)
     lr = 1.5e-4 if stage in ("outcome", "tp") else 5e-4
     refining = OptimizerConfig(lr=4e-4, schedule="cosine", warmup_updates=3, b2=0.95)
     return TrainConfig(
@@ -52,6 +56,29 @@ def world(stage: StageName) -> TrainConfig:
         optimizer=refining if stage == "qpr" else OptimizerConfig(lr=lr, warmup_updates=3, b2=0.95),
         eval=EvalConfig(every=15, samples=8),
         checkpoint=CheckpointConfig(every=5),
+    )
+
+
+def code_world(stage: StageName) -> TrainConfig:
+    """The built-in code world: chains of functions, run in the sandbox."""
+    return TrainConfig(
+        stage=stage,
+        preset="code-world",
+        updates=30,
+        model=SourceConfig(path=BUILT_IN_CODE),
+        data=DataConfig(
+            problems=BUILT_IN_CODE,
+            scaffolds="",
+            validation=BUILT_IN_CODE,
+            batch_problems=16,
+            max_prompt_len=32,
+        ),
+        rollout=RolloutConfig(group=8, max_response_len=144),
+        sandbox=SandboxConfig(wall_s=10.0, cpu_s=10, memory_mb=512),
+        update=UpdateConfig(token_budget=32768, length_multiple=32, chunk_tokens=16384),
+        optimizer=OptimizerConfig(lr=5e-4, warmup_updates=3, b2=0.95),
+        eval=EvalConfig(every=15, samples=4),
+        checkpoint=CheckpointConfig(every=10),
     )
 
 
@@ -181,6 +208,7 @@ def _r1_distill(size: str, interval: int) -> Callable[[StageName], TrainConfig]:
 PRESETS: dict[str, Callable[[StageName], TrainConfig]] = {
     "world": world,
     "world-verbose": world_verbose,
+    "code-world": code_world,
     "world-gate": world_gate,
     "world-backtrack": world_backtrack,
     "qwen3-8b-dapo": _qwen3("8B", "dapo"),

@@ -16,6 +16,7 @@ import jax
 from jaxrl_scope.cli import describe, full_config, parse
 from jaxrl_scope.config import TrainConfig
 from jaxrl_scope.grading.judge import JudgeFailureError
+from jaxrl_scope.grading.sandbox import SandboxError
 from jaxrl_scope.report.metrics import read_metrics
 from jaxrl_scope.report.plots import plot_curves
 from jaxrl_scope.report.samples import write_samples
@@ -26,6 +27,7 @@ from jaxrl_scope.report.summary import (
     resume_command,
     time_line,
 )
+from jaxrl_scope.stages.graft import PassRateGuardError
 from jaxrl_scope.stages.propositions import PropositionError
 from jaxrl_scope.train.checkpoint import CheckpointError
 from jaxrl_scope.train.loop import Result, Trainer, TrainingError
@@ -123,6 +125,8 @@ def main(argv: list[str]) -> int:
         JudgeFailureError,
         PipelineError,
         PropositionError,
+        PassRateGuardError,
+        SandboxError,
         TrainingError,
     ) as error:
         print(f"error: {error}", file=sys.stderr)

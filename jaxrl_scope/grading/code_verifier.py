@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxrl_scope.data.code_demos import split_steps
 from jaxrl_scope.data.code_problems import CodeProblem, from_json
+from jaxrl_scope.data.problems import Scaffold
 from jaxrl_scope.grading.grafting import check_references
 from jaxrl_scope.grading.sandbox import Run, SandboxPool, Status
 from jaxrl_scope.grading.verdicts import Item, Verdict
@@ -16,8 +17,8 @@ from jaxrl_scope.grading.verdicts import Item, Verdict
 class CodeVerifier:
     """Grades responses to code problems: correct means that every step passes on the own prefix.
 
-    An item's gold answer is the JSON of the problem (`code_problems.to_json`). Grafted verdicts have
-    no part in it: this is what evaluation reports and what guards training.
+    An item's gold answer is the JSON of the problem (`code_problems.to_json`). Grafted verdicts
+    have no part in it: this is what evaluation reports and what guards training.
 
     Attributes:
       pool: the sandbox.
@@ -71,6 +72,16 @@ class CodeVerifier:
             verdicts[index] = Verdict.FAILED if problem.id in bad else Verdict.CORRECT
         self.counts.update(Verdict(verdict).name.lower() for verdict in verdicts)
         return verdicts
+
+    def verify_scaffolds(
+        self, responses: Sequence[str], scaffolds: Sequence[Scaffold]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Code problems have no scaffolds.
+
+        Raises:
+          ValueError: always.
+        """
+        raise ValueError("code problems have no scaffolds: train them with --stage graft")
 
 
 def _verdict(status: Status) -> Verdict:

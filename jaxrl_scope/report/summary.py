@@ -67,6 +67,7 @@ def next_command(stage: str, preset: str, run_dir: Path) -> str:
         "tp": f"{again} outcome    # the same problems without process rewards",
         "mix": f"{again} scope    # the two rewards one after the other",
         "qpr": f"python launch/evaluate.py --preset world --model {run_dir}    # step quality",
+        "graft": f"python launch/probe.py graft --model {run_dir}    # by step, with intervals",
     }[stage]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxrl_scope.data.problems import Problem, Scaffold
 from jaxrl_scope.data.prompts import PromptBuilder
-from jaxrl_scope.grading import Item, Verdict, VerifierPool
+from jaxrl_scope.grading import Item, Verdict
 from jaxrl_scope.rollout.types import (
     Request,
     Rollouts,
@@ -23,6 +23,24 @@ from jaxrl_scope.train.experience import Experience, Sample
 from rewards import effective_gradient_ratio, group_advantages
 
 NUM_SAMPLES_KEPT = 4
+
+
+class Verifier(Protocol):
+    """Answers, or programs, to verdicts."""
+
+    def verify_batch(self, items: Sequence[Item]) -> np.ndarray:
+        """Grade K responses; returns [K] int8 `Verdict` values, in order."""
+        ...
+
+    def verify_scaffolds(
+        self, responses: Sequence[str], scaffolds: Sequence[Scaffold]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Grade K scaffolded responses; returns [K, M] and [K] int8 `Verdict` values."""
+        ...
+
+    def close(self) -> None:
+        """Stop its processes."""
+        ...
 
 
 @dataclasses.dataclass
@@ -43,7 +61,7 @@ class Tools:
     sampler: Sampler
     prompts: PromptBuilder
     tokenizer: Any
-    verifier: VerifierPool
+    verifier: Verifier
     scaffolds: Mapping[str, Scaffold]
     sampling: SamplingParams
     ddof: Literal[0, 1] = 0

@@ -64,7 +64,7 @@ class Trainer:
                 f"data.batch_problems ({config.data.batch_problems}) exceeds the "
                 f"{len(inputs.problems)} problems of {config.data.problems}"
             )
-        self._stage = make_stage(config)
+        self._stage = make_stage(config, run_dir)
         self._tools = make_tools(config, inputs, mesh, run_dir)
         self._schedule = learning_rate(config.optimizer, config.num_steps)
         optimizer = make_optimizer(config.optimizer, config.num_steps)

@@ -13,10 +13,13 @@ from jaxrl_scope.data.prompts import PromptBuilder
 from jaxrl_scope.data.scaffold_file import load_scaffolds
 from jaxrl_scope.evaluate.policy import load_policy
 from jaxrl_scope.grading import VerifierPool
+from jaxrl_scope.grading.code_verifier import CodeVerifier
+from jaxrl_scope.grading.sandbox import PRELOAD_SCIENCE, Limits, SandboxPool
 from jaxrl_scope.rollout.jax_sampler import JaxSampler
 from jaxrl_scope.rollout.recording import RecordingSampler, ReplaySampler
 from jaxrl_scope.rollout.types import Sampler, SamplingParams
 from jaxrl_scope.stages.base import Tools
+from jaxrl_scope.stages.graft import SandboxConfig
 from jaxrl_scope.train.sources import Sources
 from models import ModelConfig, Qwen3
 
@@ -100,8 +103,10 @@ def _load(
     return problems, report.summary()
 
 
-def make_verifier(config: TrainConfig) -> VerifierPool:
-    """Make the answer verifier; its processes start when they are first needed."""
+def make_verifier(config: TrainConfig) -> VerifierPool | CodeVerifier:
+    """Make the verifier of answers, or of code; its processes start when they are first needed."""
+    if config.is_code:
+        return CodeVerifier(make_sandbox(config.sandbox))
     return VerifierPool(
         num_workers=config.grading.workers,
         wall_limit_s=config.grading.wall_limit_s,
@@ -122,6 +127,18 @@ def make_sampler(config: TrainConfig, inputs: Inputs, mesh: Mesh | None, run_dir
     if config.log.save_rollouts:
         sampler = RecordingSampler(sampler, run_dir / "rollouts")
     return sampler
+
+
+def make_sandbox(config: SandboxConfig) -> SandboxPool:
+    """Make the sandbox, and say what isolates it."""
+    pool = SandboxPool(
+        config.workers,
+        Limits(wall_s=config.wall_s, cpu_s=config.cpu_s, memory_mb=config.memory_mb),
+        preload=PRELOAD_SCIENCE,
+        allow_unisolated=config.allow_unisolated,
+    )
+    print(f"sandbox: {pool.isolation}", flush=True)
+    return pool
 
 
 def make_tools(config: TrainConfig, inputs: Inputs, mesh: Mesh | None, run_dir: Path) -> Tools:

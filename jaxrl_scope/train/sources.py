@@ -6,7 +6,8 @@ from pathlib import Path
 import jax
 from jax.sharding import Mesh
 
-from jaxrl_scope.config import BUILT_IN, TrainConfig
+from jaxrl_scope.config import BUILT_IN, BUILT_IN_CODE, TrainConfig
+from jaxrl_scope.data.code_world_build import prepare_code_world
 from jaxrl_scope.data.world_build import prepare_world
 from models import ModelConfig
 from models.partition import MESH_AXES
@@ -27,20 +28,23 @@ def cache_directory(config: TrainConfig) -> Path:
     return Path(config.cache_dir or "~/.cache/jaxrl-scope").expanduser()
 
 
-def uses_world(config: TrainConfig) -> bool:
-    """Whether any input is the built-in world's."""
+def uses_world(config: TrainConfig, name: str = BUILT_IN) -> bool:
+    """Whether any input is the built-in world's of that name."""
     data = config.data
-    return BUILT_IN in (config.model.path, data.problems, data.scaffolds, data.validation)
+    return name in (config.model.path, data.problems, data.scaffolds, data.validation)
 
 
 def locate(config: TrainConfig, on_warm_start=lambda update, loss: None) -> Sources:
     """Build the world if it is asked for, and name the inputs' places."""
-    world = None
+    home = cache_directory(config) / "worlds"
+    worlds = {}
     if uses_world(config):
-        world = prepare_world(config.world, cache_directory(config) / "worlds", on_warm_start)
+        worlds[BUILT_IN] = prepare_world(config.world, home, on_warm_start)
+    if uses_world(config, BUILT_IN_CODE):
+        worlds[BUILT_IN_CODE] = prepare_code_world(config.code_world, home, on_warm_start)
 
     def place(value: str, of_world: str) -> str:
-        return str(getattr(world, of_world)) if value == BUILT_IN else value
+        return str(getattr(worlds[value], of_world)) if value in worlds else value
 
     return Sources(
         model=Path(place(config.model.path, "model")),
