@@ -120,7 +120,9 @@ def _inputs(rng: np.random.Generator) -> list[list[float]]:
 def _invariant_test(link: Link, number: int, example: list[float]) -> str:
     before = "np.asarray(v, float)" if number == 1 else f"s{number - 1}(v)"
     condition = link.fill(link.operator.invariant)
-    return f"v = np.array({example})\nx = {before}\ny = s{number}(v)\nassert {condition}"
+    return (
+        f"v = np.array({example})\nx = {before}\ny = np.asarray(s{number}(v))\nassert {condition}"
+    )
 
 
 def _text(steps: Sequence[CodeStep]) -> str:
