@@ -103,7 +103,7 @@ def rate(hit: np.ndarray, counted: np.ndarray) -> Rate:
     """Share of `hit` among `counted`, both [B, G] bool; the rows are problems."""
     problem = np.broadcast_to(np.arange(hit.shape[0])[:, None], hit.shape)[counted]
     values = hit[counted]
-    low, high = accuracy_interval(values, problem.astype(str))
+    low, high = accuracy_interval(values, problem.astype(str).tolist())
     share = float(values.mean()) if values.size else 0.0
     return Rate(share, low, high, int(values.size))
 
