@@ -5,31 +5,24 @@ import time
 import jax
 import numpy as np
 
-from jaxrl_scope.bench import measure, workload
+from jaxrl_scope.bench import measure
 from jaxrl_scope.bench.train import make_updater, microbatches
 
 
-def main(argv: list[str]) -> int:
-    """Run the benchmark; see the module's docstring."""
+def run(job: measure.Job, clock: measure.Clock, seconds: float) -> dict:
+    """Time log-probabilities; returns the fields of the JSON line."""
     began = time.perf_counter()
-    options = measure.parser("logprob", __doc__).parse_args(argv)
-    clock = measure.Clock()
-    cfg = workload.MODELS[options.model]
     updater, _ = make_updater()
-    model, batches = workload.build(cfg), microbatches(cfg)
+    model, batches = job.build(), microbatches(job)
 
     def call() -> float:
         logprobs = [updater.logprobs(model, batch) for batch in batches]
         return float(np.mean(np.concatenate(jax.device_get(logprobs))))
 
-    measure.report(
-        measure.measure(
-            "logprob",
-            options.model,
-            call,
-            clock=clock,
-            seconds=options.seconds,
-            start_s=time.perf_counter() - began,
-        )
-    )
-    return 0
+    start_s = time.perf_counter() - began
+    return measure.measure("logprob", job, call, clock=clock, seconds=seconds, start_s=start_s)
+
+
+def main(argv: list[str]) -> int:
+    """Run the benchmark; see the module's docstring."""
+    return measure.run_all("logprob", __doc__, run, argv)

@@ -1,17 +1,22 @@
 """The clock, the JSON line and the machine's own limits."""
 
 import argparse
+import dataclasses
 import importlib.metadata
 import json
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
 
-from jaxrl_scope.bench.workload import MODELS, PEER_NAMES, WorkName, least_work
+from jaxrl_scope.bench import workload
+from jaxrl_scope.bench.workload import PEER_NAMES, Sizes, WorkName, least_work
+from models.config import ModelConfig
+from models.qwen3 import Qwen3, init_params
 
 _PACKAGES = ("jax", "flax")
 _COMPILED = "/jax/core/compile/backend_compile_duration"
@@ -41,15 +46,52 @@ class Clock:
 def parser(name: WorkName, description: str | None) -> argparse.ArgumentParser:
     """The options that the benchmarks of models share."""
     out = argparse.ArgumentParser(prog=f"bench.py {name}", description=description)
-    out.add_argument("--model", choices=MODELS, default="M1")
+    out.add_argument("--model", choices=workload.MODELS, default="M1")
     out.add_argument("--seconds", type=float, default=5.0, help="time the work for about this long")
-    out.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    out.add_argument(
+        "--device",
+        choices=("cpu", "gpu"),
+        default="cpu",
+        help="gpu: also Qwen3-0.6B to 8B, bfloat16, random weights, 8,192 tokens or 256 rows",
+    )
+    return out
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One line of output: a model, by name, and how much work it is given."""
+
+    model: str
+    cfg: ModelConfig
+    sizes: Sizes
+
+    def build(self) -> Qwen3:
+        """Weights; those of the peers where they are compared."""
+        if self.model in workload.MODELS:
+            return workload.build(self.cfg)
+        return jax.jit(init_params, static_argnums=0)(self.cfg, jax.random.key(0))
+
+
+def jobs(options: argparse.Namespace) -> list[Job]:
+    """What the options ask for.
+
+    Raises:
+      ValueError: a GPU is asked for and JAX has none.
+    """
+    out = [Job(options.model, workload.MODELS[options.model], workload.PEER_SIZES)]
+    if options.device == "gpu":
+        if jax.default_backend() != "gpu":
+            raise ValueError(
+                f"--device gpu: JAX runs on {jax.default_backend()!r} here; install jax[cuda12] "
+                "and unset JAX_PLATFORMS, or leave the option out."
+            )
+        out += [Job(name, cfg, workload.FULL_SIZES) for name, cfg in workload.FULL_SIZE.items()]
     return out
 
 
 def measure(
     name: WorkName,
-    model: str,
+    job: Job,
     call: Callable[[], float],
     *,
     clock: Clock,
@@ -60,7 +102,7 @@ def measure(
 
     Args:
       name: the work that `call` does.
-      model: a key of `MODELS`.
+      job: the model and the sizes.
       call: does the work once and returns the number that must agree among engines.
       clock: reads the time.
       seconds: about how long to go on; at least three timings are taken.
@@ -95,13 +137,12 @@ def measure(
         (late if compiled > seen and recompiles < 3 else times).append(took)
     jax.monitoring.unregister_event_duration_listener(count)
     run_peak, median = peak_rss_mb(), statistics.median(times)
-    cfg = MODELS[model]
-    work = least_work(cfg, name)
-    limits = machine_limits(clock)
+    work = least_work(job.cfg, name, job.sizes)
+    limits = machine_limits(clock, job.cfg.compute_dtype)
     rate = work.tokens / median
     return {
         "peer": "jaxrl-scope",
-        "model": model,
+        "model": job.model,
         "work": PEER_NAMES[name],
         "tokens_per_s": round(rate, 1),
         "compile_s": round(sum(max(0.0, t - median) for t in (first, *late)), 2),
@@ -111,7 +152,8 @@ def measure(
         "n": len(times),
         "peak_rss_mb": round(max(warm_peak, run_peak)),
         "run_rss_mb": round(run_peak),
-        "dtype": cfg.dtype,
+        "dtype": job.cfg.dtype,
+        "device": jax.devices()[0].device_kind,
         "clock": clock.kind,
         "cores": clock.cores,
         "check": round(check, 6),
@@ -123,9 +165,10 @@ def measure(
     }
 
 
-def machine_limits(clock: Clock, size: int = 2048, megabytes: int = 256) -> dict[str, float]:
-    """This machine at its best: `flop_s` of a square float32 product, `byte_s` of a triad."""
-    a = jnp.ones((size, size), jnp.float32)
+def machine_limits(clock: Clock, dtype: jnp.dtype, megabytes: int = 256) -> dict[str, float]:
+    """This machine at its best: `flop_s` of a square product, `byte_s` of a float32 triad."""
+    size = 2048 if jax.default_backend() == "cpu" else 8192
+    a = jnp.ones((size, size), dtype)
     product = jax.jit(jnp.dot)
     flop_s = 2 * size**3 / _median_time(lambda: product(a, a), clock)
     x = jnp.ones(megabytes * 2**18, jnp.float32)
@@ -161,6 +204,20 @@ def peak_rss_mb(reset: bool = False) -> float:
     return peak
 
 
-def report(line: dict) -> None:
-    """Print the JSON line."""
-    print(json.dumps(line), flush=True)
+def run_all(
+    name: WorkName,
+    description: str | None,
+    run: Callable[[Job, Clock, float], dict],
+    argv: list[str],
+) -> int:
+    """Parse the options, run each job and print its JSON line; returns the exit status."""
+    options = parser(name, description).parse_args(argv)
+    clock = Clock()  # before JAX starts its threads
+    try:
+        work = jobs(options)
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for job in work:
+        print(json.dumps(run(job, clock, options.seconds)), flush=True)
+    return 0

@@ -1,4 +1,4 @@
-"""Speed of the sampler that training uses: 8 rollouts of each of 8 prompts, 128 new tokens each."""
+"""Speed of the sampler that training uses: 8 rollouts of each prompt, all of full length."""
 
 import itertools
 import time
@@ -7,33 +7,29 @@ from jaxrl_scope.bench import measure, workload
 from jaxrl_scope.rollout.jax_sampler import JaxSampler
 from jaxrl_scope.rollout.types import Request, SamplingParams, request_key
 
+CACHE_BYTES = 48 * 2**30  # all rows at once
 
-def main(argv: list[str]) -> int:
-    """Run the benchmark; see the module's docstring."""
+
+def run(job: measure.Job, clock: measure.Clock, seconds: float) -> dict:
+    """Time rollouts; returns the fields of the JSON line."""
     began = time.perf_counter()
-    options = measure.parser("rollout", __doc__).parse_args(argv)
-    clock = measure.Clock()
-    cfg = workload.MODELS[options.model]  # has no end-of-text token: every rollout is full
-    sampler = JaxSampler(cfg, workload.build(cfg))
-    requests = [
-        Request(ids, request_key(str(i))) for i, ids in enumerate(workload.rollout_prompts(cfg))
-    ]
+    sampler = JaxSampler(job.cfg, job.build(), cache_bytes=CACHE_BYTES)
+    prompts = workload.rollout_prompts(job.cfg, job.sizes)
+    requests = [Request(ids, request_key(str(i))) for i, ids in enumerate(prompts)]
     updates = itertools.count()
 
     def call() -> float:
-        params = SamplingParams(workload.GROUP, workload.RESPONSE_LEN, update=next(updates))
+        length = job.sizes.response_len
+        params = SamplingParams(job.sizes.group, length, update=next(updates))
         rollouts = sampler.generate(requests, params)
-        assert (rollouts.response_len == workload.RESPONSE_LEN).all()
-        return rollouts.logprobs.mean()
+        # The configs have no end-of-text token.
+        assert (rollouts.response_len == length).all()
+        return float(rollouts.logprobs.mean())
 
-    measure.report(
-        measure.measure(
-            "rollout",
-            options.model,
-            call,
-            clock=clock,
-            seconds=options.seconds,
-            start_s=time.perf_counter() - began,
-        )
-    )
-    return 0
+    start_s = time.perf_counter() - began
+    return measure.measure("rollout", job, call, clock=clock, seconds=seconds, start_s=start_s)
+
+
+def main(argv: list[str]) -> int:
+    """Run the benchmark; see the module's docstring."""
+    return measure.run_all("rollout", __doc__, run, argv)

@@ -16,11 +16,30 @@ from models.config import ModelConfig
 from models.hf import hf_table
 from models.qwen3 import INIT_STD, Qwen3, abstract_params
 
-NUM_PROMPTS, GROUP, PROMPT_LEN, RESPONSE_LEN = 8, 8, 128, 128  # rollout: 64 rows
-ROWS = 32  # train, logprob
-
 WorkName = Literal["rollout", "train", "logprob"]
 PEER_NAMES: dict[WorkName, str] = {"rollout": "W1", "train": "W2", "logprob": "W3"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+    """How much work there is.
+
+    Attributes:
+      num_prompts: prompts of a rollout.
+      group: rollouts of each prompt; advantages are normalised over as many rows.
+      prompt_len: tokens of every prompt.
+      response_len: tokens of every response.
+      rows: of a train step or a batch of log-probabilities; a multiple of `group`.
+    """
+
+    num_prompts: int = 8
+    group: int = 8
+    prompt_len: int = 128
+    response_len: int = 128
+    rows: int = 32
+
+
+PEER_SIZES = Sizes()
 
 
 def _shape(vocab_size, embed_dim, num_layers, num_q_heads, num_kv_heads, head_dim, mlp_dim):
@@ -45,6 +64,29 @@ MODELS = {
 }
 
 
+def _qwen3(embed_dim, num_layers, num_q_heads, mlp_dim, tie_embeddings=True):
+    cfg = _shape(151_936, embed_dim, num_layers, num_q_heads, 8, 128, mlp_dim)
+    return dataclasses.replace(
+        cfg,
+        tie_embeddings=tie_embeddings,
+        dtype="bfloat16",
+        param_dtype="bfloat16",
+        remat="full",
+        unroll=1,
+    )
+
+
+# Published models, with random weights: for a GPU, at the lengths of real training.
+FULL_SIZE = {
+    "Qwen3-0.6B": _qwen3(1024, 28, 16, 3072),
+    "Qwen3-1.7B": _qwen3(2048, 28, 16, 6144),
+    "Qwen3-4B": _qwen3(2560, 36, 32, 9728),
+    "Qwen3-8B": _qwen3(4096, 36, 32, 12_288, tie_embeddings=False),
+}
+# A train step of 8,192 tokens, and decoding with a batch of 256.
+FULL_SIZES = Sizes(num_prompts=32, group=8, prompt_len=1024, response_len=1024, rows=4)
+
+
 @dataclasses.dataclass(frozen=True)
 class Work:
     """What is timed.
@@ -64,10 +106,11 @@ class Work:
     bytes: float
 
 
-def least_work(cfg: ModelConfig, name: WorkName) -> Work:
-    """The least that a call of `name` must do on `cfg`, in float32."""
+def least_work(cfg: ModelConfig, name: WorkName, sizes: Sizes = PEER_SIZES) -> Work:
+    """The least that a call of `name` must do on `cfg`."""
+    prompt_len, response_len = sizes.prompt_len, sizes.response_len
     q, kv = cfg.num_q_heads * cfg.head_dim, cfg.num_kv_heads * cfg.head_dim
-    layers, width = cfg.num_layers, PROMPT_LEN + RESPONSE_LEN
+    layers, width = cfg.num_layers, prompt_len + response_len
     body = layers * (2 * cfg.embed_dim * (q + kv) + 3 * cfg.embed_dim * cfg.mlp_dim)
     head = cfg.embed_dim * cfg.vocab_size
 
@@ -75,13 +118,14 @@ def least_work(cfg: ModelConfig, name: WorkName) -> Work:
         return 4 * q * layers * context
 
     if name == "rollout":
-        rows, context = NUM_PROMPTS * GROUP, PROMPT_LEN + RESPONSE_LEN / 2
-        tokens = rows * RESPONSE_LEN
-        prefill = (2 * body + attention(PROMPT_LEN / 2)) * NUM_PROMPTS * PROMPT_LEN
+        rows, context = sizes.num_prompts * sizes.group, prompt_len + response_len / 2
+        tokens = rows * response_len
+        prefill = (2 * body + attention(prompt_len / 2)) * sizes.num_prompts * prompt_len
         flops = 2 * (body + head) + attention(context) + prefill / tokens
-        return Work(tokens, flops, 4 * ((body + head) / rows + 2 * kv * layers * context))
-    forward = 2 * body + attention(width / 2) + 2 * head * RESPONSE_LEN / width
-    return Work(ROWS * width, forward * (3 if name == "train" else 1), 0.0)
+        moved = (body + head) / rows + 2 * kv * layers * context
+        return Work(tokens, flops, cfg.compute_dtype.itemsize * moved)
+    forward = 2 * body + attention(width / 2) + 2 * head * response_len / width
+    return Work(sizes.rows * width, forward * (3 if name == "train" else 1), 0.0)
 
 
 # The place of each weight of a layer in the numbering of the random streams.
@@ -120,30 +164,32 @@ def build(cfg: ModelConfig, seed: int = 0) -> Qwen3:
     return model
 
 
-def rollout_prompts(cfg: ModelConfig, seed: int = 1) -> np.ndarray:
-    """[NUM_PROMPTS, PROMPT_LEN] int32 ids; each prompt is sampled GROUP times."""
-    shape = (NUM_PROMPTS, PROMPT_LEN)
+def rollout_prompts(cfg: ModelConfig, sizes: Sizes = PEER_SIZES, seed: int = 1) -> np.ndarray:
+    """[num_prompts, prompt_len] int32 ids; each prompt is sampled `group` times."""
+    shape = (sizes.num_prompts, sizes.prompt_len)
     return np.random.default_rng(seed).integers(1, cfg.vocab_size, shape, np.int32)
 
 
-def train_batch(cfg: ModelConfig, seed: int = 2) -> Experience:
-    """ROWS full rows, no padding, with advantages normalised per group.
+def train_batch(cfg: ModelConfig, sizes: Sizes = PEER_SIZES, seed: int = 2) -> Experience:
+    """Full rows, no padding, with advantages normalised per group.
 
     `rollout_logprobs`, which the benchmark also takes as the old log-probabilities, are those of a
     uniform policy, so that the ratio is not one, some of it is clipped, and the loss tests the
     model.
     """
+    rows, group = sizes.rows, min(sizes.group, sizes.rows)
+    prompt_len, response_len = sizes.prompt_len, sizes.response_len
     rng = np.random.default_rng(seed)
-    ids = rng.integers(1, cfg.vocab_size, (ROWS, PROMPT_LEN + RESPONSE_LEN), np.int32)
-    rewards = rng.standard_normal((ROWS // GROUP, GROUP))
+    ids = rng.integers(1, cfg.vocab_size, (rows, prompt_len + response_len), np.int32)
+    rewards = rng.standard_normal((rows // group, group))
     centred = rewards - rewards.mean(1, keepdims=True)
     advantages = (centred / (rewards.std(1, keepdims=True) + 1e-4)).astype(np.float32)
-    shape = (ROWS, RESPONSE_LEN)
+    shape = (rows, response_len)
     return Experience(
-        prompt_ids=ids[:, :PROMPT_LEN],
-        prompt_len=np.full(ROWS, PROMPT_LEN, np.int32),
-        response_ids=ids[:, PROMPT_LEN:],
-        response_len=np.full(ROWS, RESPONSE_LEN, np.int32),
+        prompt_ids=ids[:, :prompt_len],
+        prompt_len=np.full(rows, prompt_len, np.int32),
+        response_ids=ids[:, prompt_len:],
+        response_len=np.full(rows, response_len, np.int32),
         rollout_logprobs=np.full(shape, -math.log(cfg.vocab_size), np.float32),
         advantages=np.broadcast_to(advantages.reshape(-1, 1), shape),
         mask=np.ones(shape, bool),
