@@ -1,7 +1,7 @@
 """Log-probabilities and entropies of given tokens, without ever holding logits for all of them.
 
-Logits are made for a chunk of tokens at a time and made again in the backward pass, so that the
-peak is one chunk's [chunk, V] instead of [R, T, V].
+Logits are made for a chunk of tokens at a time and, where there are several chunks, made again in
+the backward pass, so that the peak is one chunk's [chunk, V] instead of [R, T, V].
 """
 
 import jax
@@ -46,7 +46,6 @@ def token_logprobs(
         x = jnp.pad(x, ((0, 0), (0, pad), *[(0, 0)] * (x.ndim - 2)))
         return x.reshape(rows, num_chunks, width, *x.shape[2:]).swapaxes(0, 1)
 
-    @jax.checkpoint
     def one(head, hidden, targets):
         scaled = head_logits(hidden, head) / temperature
         log_total = jax.nn.logsumexp(scaled, axis=-1)
@@ -54,8 +53,14 @@ def token_logprobs(
         mean = jnp.sum(jnp.exp(scaled - log_total[..., None]) * scaled, axis=-1)
         return chosen - log_total, log_total - mean
 
+    if num_chunks == 1:
+        # Making the logits again would save nothing: the backward pass starts with them.
+        return one(head, hidden, targets)
+
+    remade = jax.checkpoint(one)
+
     def body(_, chunk):
-        return None, one(head, *chunk)
+        return None, remade(head, *chunk)
 
     _, chunks = jax.lax.scan(body, None, (chunked(hidden), chunked(targets)))
 
