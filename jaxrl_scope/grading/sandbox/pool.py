@@ -89,7 +89,7 @@ class SandboxPool:
         self._give_back(slot)
         if slot.isolation == "none":
             return "none: resource limits only, code runs with your rights"
-        return "namespaces (user, mount, network, IPC, process), read-only root, no capabilities"
+        return "namespaces (user, mount, network, IPC, process), seccomp, read-only root"
 
     def run(self, run: Run) -> RunResult:
         """Run one program; see `run_batch`."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from jaxrl_scope.grading.sandbox import children, namespaces
 
 _PACKAGE = Path(__file__).resolve().parents[2]
+_OPEN_FILES = 128
 _SERVER_PROCESSES = 1  # the server itself counts towards the limit too
 
 
@@ -96,7 +97,7 @@ def _become_run(request: dict, fds: list[int]) -> None:
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     os.closerange(3, 100)
-    os.closerange(100 + len(kept), 256)
+    os.closerange(100 + len(kept), 1 << 20)
     limits = request["limits"]
     if request["isolated"]:
         namespaces.finish_run(limits["file_mb"])
@@ -114,6 +115,7 @@ def _set_limits(limits: dict, own_memory: int) -> None:
     bound(resource.RLIMIT_CPU, limits["cpu_s"])
     bound(resource.RLIMIT_FSIZE, limits["file_mb"] * 2**20)
     bound(resource.RLIMIT_CORE, 0)
+    bound(resource.RLIMIT_NOFILE, _OPEN_FILES)
     bound(resource.RLIMIT_NPROC, limits["processes"] + _SERVER_PROCESSES)
 
 

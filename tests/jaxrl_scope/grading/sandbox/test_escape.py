@@ -134,6 +134,26 @@ def f(x):
     return None
 """,
     "import the reference": "from jaxrl_scope.data.code_operators import *\ndef f(x): return 42",
+    "nested user namespace": """
+import ctypes, os
+def f(x):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x10000000) == 0 or libc.syscall(56, 0x10000011, 0, 0, 0, 0) > 0: return 42
+    return None
+""",
+    "uncounted memory": """
+import ctypes, os
+def f(x):
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.shmget(0, 1 << 30, 0o1600) >= 0: return 42
+    return os.memfd_create('x') and 42
+""",
+    "stop the test's loop": "def f(x): raise StopIteration",
+    "many open files": """
+def f(x):
+    kept = [open('/dev/null') for _ in range(10000)]
+    return 42
+""",
     "read a secret of the environment": """
 import os
 def f(x): return 42 if 'SECRET_OF_HOST' in os.environ else None
@@ -167,8 +187,12 @@ def test_attack_fails_and_leaves_nothing(name, pool, tmp_path, monkeypatch):
     secret = tmp_path / "secret"
     secret.write_text("untouched")
     program = ATTACKS[name].replace("FILE", str(secret))
-    result = pool.run(Run(program, HONEST.tests, HONEST.targets, ("f",)))
-    assert result.status in NOT_PASSED, result
+    tests = ("assert all(map(lambda y: y == target, map(f, [21])))",)
+    for test in (HONEST.tests, tests):
+        result = pool.run(Run(program, test, HONEST.targets, ("f",)))
+        assert result.status in NOT_PASSED, result
+        if result.status is Status.TIMEOUT:
+            break
     assert secret.read_text() == "untouched"
     # Another seed, or the verdict would be remembered rather than formed.
     again = Run(HONEST.program, HONEST.tests, HONEST.targets, ("f",), seed=hash(name) % 2**31)
