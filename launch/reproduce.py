@@ -10,6 +10,7 @@ are kept under --out and shared between the tables; the same command goes on whe
 
 import dataclasses
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -88,13 +89,17 @@ def reproduce(config: ReproduceConfig) -> str:
 
 
 def main(argv: list[str]) -> int:
-    """Run; returns the exit code: 2 for bad input, 1 for a run that failed."""
+    """Run; returns the exit code: 2 for bad input, 1 if it was stopped or a run failed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         config = tyro.cli(
             ReproduceConfig, args=argv, prog="python launch/reproduce.py", description=__doc__
         )
         print(f"\n{reproduce(config)}")
         print(f"written: {config.out / config.table}.md, .json, .png")
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on", file=sys.stderr)
+        return 1
     except RunFailedError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+from jaxrl_scope.presets import PRESETS
 from jaxrl_scope.report.metrics import read_metrics
 from jaxrl_scope.reproduce.arms import Arm
 from jaxrl_scope.reproduce.measures import measure
+from jaxrl_scope.train.sources import locate
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,12 +33,19 @@ class Workshop:
       cache_dir: as of launch/train.py.
       jobs: processes at a time, each on a share of the cores.
       extra: arguments that every training gets.
+      processes: what is running.
     """
 
     out: Path
     cache_dir: str
     jobs: int
     extra: tuple[str, ...] = ()
+    processes: set[subprocess.Popen] = dataclasses.field(default_factory=set)
+
+    def stop(self) -> None:
+        """Ask what is running to save and end."""
+        for process in list(self.processes):
+            process.terminate()
 
 
 def make_all(
@@ -57,7 +66,7 @@ def make_all(
       Measures by arm key and seed.
 
     Raises:
-      RunFailedError: a process failed; the others are finished first.
+      RunFailedError: a process failed; the others are asked to save and end.
     """
     by_key = {arm.key: arm for arm in arms}
     cores: queue.Queue[set[int]] = queue.Queue()
@@ -78,9 +87,16 @@ def make_all(
         return values
 
     with ThreadPoolExecutor(shop.jobs) as pool:
-        for seed in seeds:
-            for arm in arms:
-                futures[arm.key, seed] = pool.submit(make, arm, seed)
+        try:
+            for seed in seeds:
+                for arm in arms:
+                    futures[arm.key, seed] = pool.submit(make, arm, seed)
+            for future in as_completed(futures.values()):
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            shop.stop()
+            raise
     return {arm.key: {seed: futures[arm.key, seed].result() for seed in seeds} for arm in arms}
 
 
@@ -118,11 +134,11 @@ def _policy(arm: Arm, by_key: dict[str, Arm], seed: int, shop: Workshop) -> list
     if arm.train:
         run = shop.out / "runs" / f"{arm.key}-s{seed}"
         return ["--model", str(run), "--checkpoint", "latest"]
-    from jaxrl_scope.presets import PRESETS
-    from jaxrl_scope.train.sources import locate
+    return _warm_start(arm.preset, shop.cache_dir)
 
-    config = dataclasses.replace(PRESETS[arm.preset]("asr"), cache_dir=shop.cache_dir)
-    sources = locate(config)
+
+def _warm_start(preset: str, cache_dir: str) -> list[str]:
+    sources = locate(dataclasses.replace(PRESETS[preset]("asr"), cache_dir=cache_dir))
     return ["--model", str(sources.model), "--problems", sources.validation]
 
 
@@ -145,7 +161,9 @@ def _call(program: str, words: Sequence[str], log: Path, shop: Workshop, cores: 
             command, stdout=file, stderr=file, env=os.environ | {"PYTHONPATH": path}
         )
         os.sched_setaffinity(process.pid, cores)
+        shop.processes.add(process)
         code = process.wait()
+        shop.processes.remove(process)
     if code:
         end = "".join(log.read_text().splitlines(keepends=True)[-15:])
         raise RunFailedError(f"{' '.join(command)}\nended with status {code}; {log} ends:\n{end}")
