@@ -24,8 +24,12 @@ TINY = [
 ]
 OFF_POLICY = ("--updates", "5", "--pipeline.update-interval", "2")
 # Dies of SIGKILL at the nth write of a kind, or in the nth optimizer step.
+# The devices are those of tests/conftest.py: their number decides how sums are cut, and so rounding.
 KILLED = """
 import os, signal, sys
+import jax
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_num_cpu_devices", 8)
 from jaxrl_scope.train import phase_files, update
 from launch.train import main
 owner, method = {"rollouts": (phase_files.PhaseFiles, "save_rolled"),
