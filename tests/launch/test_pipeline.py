@@ -24,7 +24,7 @@ TINY = [
 ]
 OFF_POLICY = ("--updates", "5", "--pipeline.update-interval", "2")
 # Dies of SIGKILL at the nth write of a kind, or in the nth optimizer step.
-# The devices are those of tests/conftest.py: their number decides how sums are cut, and so rounding.
+# The devices are those of tests/conftest.py: their number decides how sums are cut: rounding.
 KILLED = """
 import os, signal, sys
 import jax
