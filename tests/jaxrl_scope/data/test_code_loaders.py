@@ -11,6 +11,7 @@ from jaxrl_scope.data.code_problems import CodeProblem, CodeStep, find_function,
 from jaxrl_scope.data.rows import RowError
 from jaxrl_scope.grading.grafting import Grafter, check_references
 from jaxrl_scope.grading.sandbox import PRELOAD_SCIENCE, Limits, SandboxPool
+from rewards import step_ledger
 
 REAL = Path(__file__).parents[4] / "shared" / "data" / "code"
 FILES = ("scicode_dev_sample", "humaneval_sample", "mbpp_sample")
@@ -143,6 +144,10 @@ if REAL.is_dir():
         wrong = _emptied(first.reference, first.name)
         codes = [wrong, *(step.reference for step in chain.steps[1:])]
         (verdicts,) = Grafter(pool).grade([chain], [codes])
-        assert verdicts.passed[0] == False  # noqa: E712 - numpy's False
         assert verdicts.grafted.tolist() == [False, True, True]
         assert verdicts.alignable.all()
+        ledger = step_ledger(
+            verdicts.passed[None], verdicts.grafted[None], verdicts.alignable[None], 3
+        )
+        assert ledger.prefix_ok[0].tolist() == [True, False, False]
+        assert int(ledger.first_failure[0]) == 1
