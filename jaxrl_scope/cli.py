@@ -10,11 +10,13 @@ import tyro
 
 from jaxrl_scope.config import BUILT_IN, StageName, TrainConfig, override, read_file
 from jaxrl_scope.presets import PRESETS
+from jaxrl_scope.rollout.vllm.placement import describe_processes
 
 # Short names of settings that are nested; every field also has its dotted name.
 ALIASES = {
     "--loss": "--loss.kind",
     "--lr": "--optimizer.lr",
+    "--rollout": "--rollout.engine",
     "--save-rollouts": "--log.save-rollouts",
     "--replay-rollouts": "--rollout.replay",
     "--check-propositions": "--tp.check-propositions",
@@ -83,8 +85,16 @@ def describe(config: TrainConfig) -> str:
         f"clip {config.loss.clip}, {config.loss.mode}",
         f"devices: {config.mesh.num_devices} (data {config.mesh.data} x fsdp {config.mesh.fsdp} "
         f"x tensor {config.mesh.tensor})",
-        "files:",
     ]
+    if rollout.engine == "vllm":
+        lines += describe_processes(
+            rollout.vllm,
+            urls=rollout.urls,
+            num_devices=config.mesh.num_devices,
+            dtype=config.model.dtype or "DTYPE",
+            max_len=tokens,
+        )
+    lines.append("files:")
     for kind, path in files.items():
         lines.append(f"  {kind:<10} {_presence(path)}")
     return "\n".join(lines)

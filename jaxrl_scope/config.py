@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from jaxrl_scope.data.code_world_build import CodeWorldConfig
 from jaxrl_scope.data.world_build import WorldConfig
+from jaxrl_scope.rollout.vllm.settings import VllmConfig
 from jaxrl_scope.stages.asr import AsrConfig
 from jaxrl_scope.stages.graft import GraftConfig, SandboxConfig
 from jaxrl_scope.stages.qpr import QprConfig
@@ -86,6 +87,10 @@ class RolloutConfig:
       cache_gib: bound on the key/value cache of the JAX sampler, GiB.
       replay: take the rollouts from this folder, which an earlier run recorded with
         `log.save_rollouts`, instead of generating; "" generates.
+      engine: "jax" samples in the trainer's process; "vllm" on vLLM servers, which the trainer
+        starts unless `urls` are given.
+      urls: vLLM servers that run already, "http://host:8000"; they see the weights' directory.
+      vllm: the servers.
     """
 
     group: int = 8
@@ -93,6 +98,9 @@ class RolloutConfig:
     temperature: float = 1.0
     cache_gib: float = 4.0
     replay: str = ""
+    engine: Literal["jax", "vllm"] = "jax"
+    urls: tuple[str, ...] = ()
+    vllm: VllmConfig = VllmConfig()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,6 +258,7 @@ class TrainConfig:
             raise ValueError(
                 f"rollout.temperature must be above 0 to train on, got {self.rollout.temperature}"
             )
+        self._check_engine()
         shards = self.mesh.data * self.mesh.fsdp
         if self.data.batch_problems % shards:
             below = self.data.batch_problems // shards * shards
@@ -263,6 +272,21 @@ class TrainConfig:
                 f"update.minibatches ({self.update.minibatches}) exceeds data.batch_problems "
                 f"({self.data.batch_problems}); a group is never split"
             )
+
+    def _check_engine(self) -> None:
+        rollout = self.rollout
+        if rollout.engine == "jax" and rollout.urls:
+            raise ValueError("rollout.urls are vLLM servers; add --rollout vllm")
+        for url in rollout.urls:
+            if not url.startswith(("http://", "https://")):
+                raise ValueError(f"rollout.urls holds URLs such as http://host:8000, got {url!r}")
+
+    @property
+    def policy_loss(self) -> LossConfig:
+        """The loss, with the importance weights' cap resolved: on for vLLM, off for JAX."""
+        if self.loss.tis_cap is not None:
+            return self.loss
+        return dataclasses.replace(self.loss, tis_cap=2.0 if self.rollout.engine == "vllm" else 0.0)
 
     @property
     def is_code(self) -> bool:

@@ -27,6 +27,8 @@ from jaxrl_scope.report.summary import (
     resume_command,
     time_line,
 )
+from jaxrl_scope.rollout.vllm.client import RolloutError
+from jaxrl_scope.rollout.vllm.placement import trainer_env
 from jaxrl_scope.stages.graft import PassRateGuardError
 from jaxrl_scope.stages.propositions import PropositionError
 from jaxrl_scope.train.checkpoint import CheckpointError
@@ -114,6 +116,9 @@ def main(argv: list[str]) -> int:
         if config.dry_run:
             print(f"{describe(config)}\nsettings:\n{full_config(config)}")
             return 0
+        if config.rollout.engine == "vllm":
+            for name, value in trainer_env(config.rollout.vllm, config.mesh.num_devices).items():
+                os.environ.setdefault(name, value)
         jax.config.update("jax_compilation_cache_dir", str(cache_directory(config) / "compiled"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
         if config.stage == "scope":
@@ -127,6 +132,7 @@ def main(argv: list[str]) -> int:
         PropositionError,
         PassRateGuardError,
         SandboxError,
+        RolloutError,
         TrainingError,
     ) as error:
         print(f"error: {error}", file=sys.stderr)

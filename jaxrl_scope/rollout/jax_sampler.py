@@ -80,6 +80,13 @@ class JaxSampler:
         self._layers = jax.jit(unstack_layers)(params)
         self._version = version
 
+    def metrics(self) -> dict[str, float]:
+        """Nothing: rollouts come from the trainer's own weights."""
+        return {}
+
+    def rest(self) -> None:
+        """Do nothing: the weights are the trainer's."""
+
     def close(self) -> None:
         """Drop the weights."""
         del self._model, self._layers

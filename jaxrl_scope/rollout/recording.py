@@ -42,6 +42,14 @@ class RecordingSampler:
         """Hand the weights on."""
         self._sampler.load(params, version)
 
+    def metrics(self) -> dict[str, float]:
+        """Those of the other sampler."""
+        return self._sampler.metrics()
+
+    def rest(self) -> None:
+        """Let the other sampler rest."""
+        self._sampler.rest()
+
     def close(self) -> None:
         """Close the other sampler."""
         self._sampler.close()
@@ -100,6 +108,13 @@ class ReplaySampler:
 
     def load(self, params: object, version: int) -> None:
         """Weights play no part."""
+
+    def metrics(self) -> dict[str, float]:
+        """Nothing: no rollout is new."""
+        return {}
+
+    def rest(self) -> None:
+        """Nothing is held."""
 
     def close(self) -> None:
         """Nothing to release."""

@@ -86,6 +86,14 @@ class Sampler(Protocol):
         """Make `params` (the trainer's parameter pytree) the weights of all later rollouts."""
         ...
 
+    def metrics(self) -> dict[str, float]:
+        """Numbers about the rollouts since the last call, to be logged by these names."""
+        ...
+
+    def rest(self) -> None:
+        """Give up what the trainer needs during an update; the next `generate` takes it back."""
+        ...
+
     def close(self) -> None:
         """Release processes and memory."""
         ...

@@ -72,7 +72,7 @@ class Trainer:
         params = jax.tree.map(lambda x: x.copy(), inputs.model)
         self._updater = Updater(
             optimizer,
-            config.loss,
+            config.policy_loss,
             config.update,
             temperature=config.rollout.temperature,
             mesh=mesh,
@@ -162,6 +162,7 @@ class Trainer:
         )
         if experience is None:
             return None
+        tools.sampler.rest()
         with tools.timed("update"):
             key = jax.random.fold_in(jax.random.key(config.seed), update)
             lr = float(np.asarray(self._schedule(int(self.state.step))))
@@ -171,7 +172,7 @@ class Trainer:
             self._check_finite(update, metrics, experience)
         with tools.timed("sync"):
             tools.sampler.load(self.state.params, update)
-        metrics |= dict(experience.metrics) | {"policy/lr": lr}
+        metrics |= dict(experience.metrics) | tools.sampler.metrics() | {"policy/lr": lr}
         seconds = dict(tools.seconds)
         seconds["total"] = time.perf_counter() - start
         if update == config.updates or (config.eval.every and update % config.eval.every == 0):

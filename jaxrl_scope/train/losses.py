@@ -33,7 +33,8 @@ class LossConfig:
       kl_coef: weight of the k3 estimate of KL(policy || reference); 0 keeps no reference model.
       entropy_coef: weight of the entropy bonus.
       tis_cap: cap of the importance weight exp(old - rollout) that corrects for a sampler whose
-        log-probabilities differ from the trainer's; 0 turns it off.
+        log-probabilities differ from the trainer's; 0 turns it off, None takes 2 for rollouts by
+        vLLM (`TrainConfig.policy_loss`) and 0 otherwise.
     """
 
     kind: Literal["grpo", "gspo"] = "grpo"
@@ -43,7 +44,7 @@ class LossConfig:
     divisor: float = 1024.0
     kl_coef: float = 0.0
     entropy_coef: float = 0.0
-    tis_cap: float = 0.0
+    tis_cap: float | None = None
 
     def __post_init__(self):
         for name in ("clip_low", "clip_high"):
@@ -51,7 +52,7 @@ class LossConfig:
             if value is not None and value <= 0:
                 raise ValueError(f"loss.{name} is a width above 0, got {value}")
         for name in ("kl_coef", "entropy_coef", "tis_cap"):
-            if getattr(self, name) < 0:
+            if (getattr(self, name) or 0.0) < 0:
                 raise ValueError(f"loss.{name} must not be negative, got {getattr(self, name)}")
         if self.divisor <= 0:
             raise ValueError(f"loss.divisor must be above 0 tokens, got {self.divisor}")
@@ -147,7 +148,7 @@ def policy_loss(inputs: LossInputs, config: LossConfig) -> LossOutputs:
     clipped = jnp.clip(ratio, 1.0 - low, 1.0 + high)
     objective = jnp.minimum(ratio * advantages, clipped * advantages)
     is_clipped = clipped * advantages < ratio * advantages
-    weight, is_finite = _sampler_weight(old, inputs.rollout_logprobs, mask, config.tis_cap)
+    weight, is_finite = _sampler_weight(old, inputs.rollout_logprobs, mask, config.tis_cap or 0.0)
     token_loss = -weight * objective
 
     metrics = _ratio_metrics(mask, log_ratio, ratio, is_clipped, inputs.entropy)

@@ -18,6 +18,7 @@ from jaxrl_scope.grading.sandbox import PRELOAD_SCIENCE, Limits, SandboxPool
 from jaxrl_scope.rollout.jax_sampler import JaxSampler
 from jaxrl_scope.rollout.recording import RecordingSampler, ReplaySampler
 from jaxrl_scope.rollout.types import Sampler, SamplingParams
+from jaxrl_scope.rollout.vllm.start import start_vllm
 from jaxrl_scope.stages.base import Tools
 from jaxrl_scope.stages.graft import SandboxConfig
 from jaxrl_scope.train.sources import Sources, cache_directory
@@ -119,14 +120,27 @@ def make_verifier(config: TrainConfig) -> VerifierPool | CodeVerifier:
 
 def make_sampler(config: TrainConfig, inputs: Inputs, mesh: Mesh | None, run_dir: Path) -> Sampler:
     """Make what generates the rollouts, or repeats recorded ones."""
-    if config.rollout.replay:
-        return ReplaySampler(Path(config.rollout.replay))
-    sampler: Sampler = JaxSampler(
-        inputs.model_config,
-        inputs.model,
-        mesh=mesh,
-        cache_bytes=int(config.rollout.cache_gib * 2**30),
-    )
+    rollout = config.rollout
+    if rollout.replay:
+        return ReplaySampler(Path(rollout.replay))
+    sampler: Sampler
+    if rollout.engine == "vllm":
+        sampler = start_vllm(
+            inputs.model_config,
+            inputs.model,
+            rollout.vllm,
+            urls=rollout.urls,
+            max_len=config.data.max_prompt_len + rollout.max_response_len,
+            probe=inputs.prompts.original(inputs.problems[0]),
+            run_dir=run_dir,
+        )
+    else:
+        sampler = JaxSampler(
+            inputs.model_config,
+            inputs.model,
+            mesh=mesh,
+            cache_bytes=int(rollout.cache_gib * 2**30),
+        )
     if config.log.save_rollouts:
         sampler = RecordingSampler(sampler, run_dir / "rollouts")
     return sampler

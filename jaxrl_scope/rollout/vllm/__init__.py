@@ -1,0 +1,1 @@
+"""Rollouts by vLLM servers, with weights synced to them through orbax checkpoints."""
