@@ -39,6 +39,7 @@ class Server:
       client: speaks to it.
       process: None for one that is not ours.
       ready: whether it takes requests: it is up and on the current version.
+      reviving: whether a thread of ours is bringing it back; a sync leaves it to that.
       gone: given up for good.
       in_flight: requests it works on.
       restarts: times it was started again.
@@ -47,6 +48,7 @@ class Server:
     client: Client
     process: ServerProcess | None = None
     ready: bool = False
+    reviving: bool = False
     gone: bool = False
     in_flight: int = 0
     restarts: int = 0
@@ -122,9 +124,9 @@ class Fleet:
     def suspect(self, server: Server) -> None:
         """Look after a server that failed a request: revive it in the background if it is ill."""
         with self._change:
-            if not server.ready or self._closed:
+            if not server.ready or server.reviving or self._closed:
                 return  # seen to already
-            server.ready = False
+            server.ready, server.reviving = False, True
         threading.Thread(target=self._revive, args=(server,), daemon=True).start()
 
     def _revive(self, server: Server) -> None:
@@ -133,17 +135,16 @@ class Fleet:
             with self._sync_lock:
                 if self._current is not None:
                     self._load([server], *self._current)
+                with self._change:
+                    server.ready, server.reviving = True, False
+                    self._change.notify_all()
         except (ServerGoneError, ServerRefusedError, ServerStartError) as error:
             print(f"warning: a vLLM server is given up: {error}", flush=True)
             with self._change:
-                server.gone = True
+                server.gone, server.reviving = True, False
                 self._change.notify_all()
             if server.process is not None:
                 server.process.stop()
-            return
-        with self._change:
-            server.ready = True
-            self._change.notify_all()
 
     def _restart_if_ill(self, server: Server) -> None:
         if server.client.healthy(_HEALTH_S):
@@ -166,11 +167,11 @@ class Fleet:
         refuses the weights, those that took them go back to the version before.
 
         Raises:
-          SyncError: refused, or nobody took them.
+          SyncError: refused.
         """
         with self._sync_lock:
             with self._change:
-                servers = [server for server in self.servers if not server.gone]
+                servers = [s for s in self.servers if not (s.gone or s.reviving)]
             outcome = self._try_load(servers, folder, version)
             refusals = [e for e in outcome.values() if isinstance(e, ServerRefusedError)]
             if refusals:

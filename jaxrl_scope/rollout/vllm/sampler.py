@@ -93,6 +93,8 @@ class VllmSampler:
                 try:
                     choices = server.client.generate(prompt, self._sampling(request, params))
                     self._check_version(server, choices)
+                    if params.temperature == 0:  # answered once: all G are the same
+                        return [choices[0] | {"index": g} for g in range(params.num_rollouts)]
                     return choices
                 except ServerRefusedError as error:
                     if " answered 4" in str(error):
@@ -107,7 +109,8 @@ class VllmSampler:
         name = f"{params.seed} {params.update} {request.key}".encode()
         seed = int.from_bytes(hashlib.sha256(name).digest()[:8], "big") >> 2
         return {
-            "n": params.num_rollouts,  # rollout g is sampled with seed + g
+            # Rollout g is sampled with seed + g. vLLM refuses greedy groups of more than one.
+            "n": params.num_rollouts if params.temperature else 1,
             "seed": seed,
             "temperature": params.temperature,
             "top_p": 1.0,

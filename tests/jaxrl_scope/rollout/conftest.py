@@ -65,6 +65,8 @@ class FakeVllm:
     def _answer(self, route, body):
         if route == "/inference/v1/generate":
             assert not self.paused and not self.asleep
+            sampling = body["sampling_params"]
+            assert sampling["temperature"] > 0 or sampling["n"] == 1
             self.prompts.append(body["token_ids"])
             return 200, {"choices": self._choices(body["sampling_params"])}
         if route == "/update_weights":

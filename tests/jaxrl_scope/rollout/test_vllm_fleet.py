@@ -181,3 +181,11 @@ def test_staleness_is_logged(make, fakes, model):
     sampler.load(model, 1)
     sampler.generate(REQUESTS[:1], dataclasses.replace(PARAMS, update=3))
     assert sampler.metrics()["rollout/staleness_mean"] == 1.0
+
+
+def test_a_greedy_group_is_asked_for_once(make, fakes, model):
+    sampler = make(fakes[:1])
+    sampler.load(model, 0)
+    rollouts = sampler.generate(REQUESTS[:1], dataclasses.replace(PARAMS, temperature=0.0))
+    assert len(fakes[0].prompts) == 1 and rollouts.valid.all()
+    assert (rollouts.response_ids == rollouts.response_ids[:, :1]).all()
