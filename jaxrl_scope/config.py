@@ -23,6 +23,7 @@ from jaxrl_scope.train.losses import LossConfig
 from jaxrl_scope.train.optimizer import OptimizerConfig
 from jaxrl_scope.train.pipeline import PipelineConfig
 from jaxrl_scope.train.update import UpdateConfig
+from models import ModelConfig
 
 StageName = Literal["outcome", "asr", "qpr", "mix", "scope", "tp", "graft"]
 
@@ -40,13 +41,27 @@ class SourceConfig:
     Attributes:
       path: Hugging Face model directory with its tokenizer; the directory of a run, whose best
         checkpoint is taken (parameters alone); or "world" for the built-in model.
-      dtype: of weights and activations, "float32" or "bfloat16"; "" takes the directory's own.
+      dtype: of activations and matrix products, "float32" or "bfloat16"; "" takes the directory's
+        own.
+      param_dtype: of the weights that are trained and of the optimizer's moments; "" takes `dtype`.
+        Steps of 1e-6 vanish in the rounding of bfloat16 weights: keep these in float32.
       remat: what the backward pass recomputes (`models.ModelConfig.remat`); "" takes the default.
     """
 
     path: str = BUILT_IN
     dtype: Literal["", "float32", "bfloat16"] = ""
+    param_dtype: Literal["", "float32", "bfloat16"] = ""
     remat: Literal["", "none", "dots", "minimal", "full"] = ""
+
+    def apply(self, model: ModelConfig) -> ModelConfig:
+        """The config of the model as it is trained."""
+        dtype = self.dtype or model.dtype
+        return dataclasses.replace(
+            model,
+            dtype=dtype,
+            param_dtype=self.param_dtype or self.dtype or model.param_dtype,
+            remat=self.remat or model.remat,
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,7 +99,7 @@ class RolloutConfig:
       group: G, rollouts per problem.
       max_response_len: cap on response tokens; a response that reaches it is truncated.
       temperature: of the rollouts and, alike, of the trainer's log-probabilities.
-      cache_gib: bound on the key/value cache of the JAX sampler, GiB.
+      cache_gib: bound on a device's key/value cache in the JAX sampler, GiB.
       replay: take the rollouts from this folder, which an earlier run recorded with
         `log.save_rollouts`, instead of generating; "" generates.
       engine: "jax" samples in the trainer's process; "vllm" on vLLM servers, which the trainer

@@ -144,7 +144,12 @@ def _qwen3(size: str, corpus: str) -> Callable[[StageName], TrainConfig]:
             stage=stage,
             preset=f"qwen3-{size.lower()}-{corpus}",
             updates=100 if refining else 500,
-            model=SourceConfig(path=f"checkpoints/Qwen3-{size}", dtype="bfloat16", remat="full"),
+            model=SourceConfig(
+                path=f"checkpoints/Qwen3-{size}",
+                dtype="bfloat16",
+                param_dtype="float32",
+                remat="full",
+            ),
             data=DataConfig(
                 problems=f"data/{corpus}.parquet",
                 scaffolds=f"data/{corpus}-scaffolds.jsonl",
@@ -157,7 +162,7 @@ def _qwen3(size: str, corpus: str) -> Callable[[StageName], TrainConfig]:
             rollout=RolloutConfig(
                 group=8, max_response_len=16384 if refining else 8192, cache_gib=24.0
             ),
-            update=UpdateConfig(token_budget=18432, length_multiple=512, chunk_tokens=2048),
+            update=UpdateConfig(token_budget=18432, length_multiple=512, chunk_tokens=16384),
             optimizer=ScopeConfig().qpr_optimizer
             if refining
             else OptimizerConfig(lr=1e-6, schedule="constant", warmup_updates=60),

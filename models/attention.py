@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 BLOCK = 64  # queries at a time: on CPU a block of scores should stay in the second-level cache
-MAX_BLOCKS = 16  # longer rows take longer blocks, so that the compiled program stays small
+MAX_BLOCKS = 16  # longer rows loop inside blocks, so that the compiled program stays small
 MASKED = -1e30  # finite: a row that sees nothing yields a mean of values, not NaN
 
 
@@ -48,13 +48,19 @@ def _attend(q, k, v, segments):
 def _forward(q, k, v, segments):
     outs, totals = [], []
     for start, stop in _blocks(q.shape[3]):
-        scores = _scores(q, k, segments, start, stop)
-        peak = jnp.max(scores, axis=-1, keepdims=True)
-        weights = jnp.exp(scores - peak)
-        total = jnp.sum(weights, axis=-1, keepdims=True)
-        out = _times_values(weights.astype(v.dtype), v[:, :, :stop])
-        outs.append((out / total).astype(q.dtype))
-        totals.append(peak + jnp.log(total))
+
+        def piece(_, part, stop=stop):
+            at, q, segment = part
+            scores = _scores(q, k[:, :, :stop], at, segment, segments)
+            peak = jnp.max(scores, axis=-1, keepdims=True)
+            weights = jnp.exp(scores - peak)
+            total = jnp.sum(weights, axis=-1, keepdims=True)
+            out = _times_values(weights.astype(v.dtype), v[:, :, :stop])
+            return None, ((out / total).astype(q.dtype), peak + jnp.log(total))
+
+        _, (out, total) = _over_pieces(piece, None, (q,), segments, start, stop)
+        outs.append(out)
+        totals.append(total)
     out = jnp.concatenate(outs, axis=3)
     return out, (q, k, v, segments, out, jnp.concatenate(totals, axis=3))
 
@@ -65,15 +71,21 @@ def _backward(saved, d_out):
     inner = jnp.sum((d_out * out).astype(jnp.float32), axis=-1, keepdims=True)
     d_q, d_k, d_v = [], jnp.zeros(k.shape, jnp.float32), jnp.zeros(v.shape, jnp.float32)
     for start, stop in _blocks(q.shape[3]):
-        part = slice(start, stop)
-        weights = jnp.exp(_scores(q, k, segments, start, stop) - log_total[:, :, :, part])
-        d_block = d_out[:, :, :, part]
-        d_weights = _times_keys(d_block, v[:, :, :stop])
-        d_scores = (weights * (d_weights - inner[:, :, :, part])).astype(q.dtype)
-        weights = weights.astype(v.dtype)
-        d_q.append(_times_values(d_scores, k[:, :, :stop]).astype(q.dtype))
-        d_k = d_k.at[:, :, :stop].add(_over_queries(d_scores, q[:, :, :, part]))
-        d_v = d_v.at[:, :, :stop].add(_over_queries(weights, d_block))
+
+        def piece(sums, part, stop=stop):
+            at, q, log_total, d_out, inner, segment = part
+            scores = _scores(q, k[:, :, :stop], at, segment, segments)
+            weights = jnp.exp(scores - log_total)
+            d_weights = _times_keys(d_out, v[:, :, :stop])
+            d_scores = (weights * (d_weights - inner)).astype(q.dtype)
+            d_k = sums[0] + _over_queries(d_scores, q)
+            d_v = sums[1] + _over_queries(weights.astype(v.dtype), d_out)
+            return (d_k, d_v), _times_values(d_scores, k[:, :, :stop]).astype(q.dtype)
+
+        sums = d_k[:, :, :stop], d_v[:, :, :stop]
+        sums, part = _over_pieces(piece, sums, (q, log_total, d_out, inner), segments, start, stop)
+        d_q.append(part)
+        d_k, d_v = d_k.at[:, :, :stop].set(sums[0]), d_v.at[:, :, :stop].set(sums[1])
     return jnp.concatenate(d_q, axis=3), d_k.astype(k.dtype), d_v.astype(v.dtype), None
 
 
@@ -81,17 +93,54 @@ _attend.defvjp(_forward, _backward)
 
 
 def _blocks(width: int) -> list[tuple[int, int]]:
-    block = max(BLOCK, -(-width // MAX_BLOCKS))
-    return [(start, min(start + block, width)) for start in range(0, width, block)]
+    """Ranges of queries that read the same keys: whole pieces, then what is left of the row."""
+    block = max(1, -(-width // (BLOCK * MAX_BLOCKS))) * BLOCK
+    whole = width // BLOCK * BLOCK
+    blocks = [(start, min(start + block, whole)) for start in range(0, whole, block)]
+    return blocks if whole == width else [*blocks, (whole, width)]
 
 
-def _scores(q, k, segments, start: int, stop: int):
-    """[R, K, Q/K, stop - start, stop] float32 scores, masked."""
-    scores = _times_keys(q[:, :, :, start:stop], k[:, :, :stop])
-    mask = (jnp.arange(stop) <= jnp.arange(start, stop)[:, None])[None]
+def _over_pieces(function, carry, by_query, segments, start: int, stop: int):
+    """Scan `function` over the queries [start, stop) in pieces of `BLOCK`, one at a time.
+
+    Args:
+      function: (carry, (first query's place, *pieces, segments of the piece)) -> (carry, result).
+      carry: what the pieces hand on.
+      by_query: arrays [R, K, G, W, ...] to cut.
+      segments: [R, W] or None.
+      start: first query.
+      stop: end of the queries.
+
+    Returns:
+      (carry, results joined along the queries).
+    """
+    parts = [x[:, :, :, start:stop] for x in by_query]
+    segment = None if segments is None else segments[:, start:stop]
+    count = (stop - start) // BLOCK
+    if count <= 1:
+        return function(carry, (start, *parts, segment))
+
+    def cut(x, axis):
+        x = x.reshape(*x.shape[:axis], count, BLOCK, *x.shape[axis + 1 :])
+        return jnp.moveaxis(x, axis, 0)
+
+    def join(x):
+        x = jnp.moveaxis(x, 0, 3)
+        return x.reshape(*x.shape[:3], count * BLOCK, *x.shape[5:])
+
+    segment = None if segment is None else cut(segment, 1)
+    places = start + BLOCK * jnp.arange(count)
+    carry, results = jax.lax.scan(function, carry, (places, *(cut(x, 3) for x in parts), segment))
+    return carry, jax.tree.map(join, results)
+
+
+def _scores(q, k, at, segment, segments):
+    """[R, K, Q/K, w, S] float32 scores of queries from place `at` on, masked."""
+    width, keys = q.shape[3], k.shape[2]
+    mask = (jnp.arange(keys) <= at + jnp.arange(width)[:, None])[None]
     if segments is not None:
-        mask = mask & (segments[:, start:stop, None] == segments[:, None, :stop])
-    return jnp.where(mask[:, None, None], scores, MASKED)
+        mask = mask & (segment[:, :, None] == segments[:, None, :keys])
+    return jnp.where(mask[:, None, None], _times_keys(q, k), MASKED)
 
 
 # The group axis is joined with the queries, so that each of these is one matrix product per row and

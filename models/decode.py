@@ -6,12 +6,15 @@ result; there is one entry per layer, so that a step writes in place and copies 
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
+from flax import nnx
 from jaxtyping import Array, Float, Int
 
 from models.attention import MASKED, attend
+from models.partition import decode_sharding
 from models.qwen3 import (
     Layer,
     Qwen3,
@@ -33,9 +36,36 @@ class KeyValues:
     v: Array
 
 
-def unstack_layers(model: Qwen3) -> list[Layer]:
-    """One `Layer` per decoder layer, without the L axis."""
-    return [jax.tree.map(lambda x, i=i: x[i], model.layers) for i in range(model.cfg.num_layers)]
+@functools.partial(jax.jit, static_argnames="mesh")
+def decode_weights(
+    model: Qwen3, *, mesh: jax.sharding.Mesh | None = None
+) -> tuple[Qwen3, list[Layer]]:
+    """The weights as decoding reads them: in the compute dtype, one `Layer` per decoder layer.
+
+    Args:
+      model: the weights, in any dtype.
+      mesh: where given, weights lie as `partition.decode_sharding` says.
+
+    Returns:
+      (the model without its layers, the layers without the L axis).
+    """
+
+    def place(weight: nnx.Param, x, axes):
+        x = x.astype(model.cfg.compute_dtype)
+        if mesh is not None:
+            x = jax.lax.with_sharding_constraint(x, decode_sharding(axes, mesh))
+        return weight.replace(x)
+
+    def is_weight(node) -> bool:
+        return isinstance(node, nnx.Variable)
+
+    layers = [
+        jax.tree.map(lambda w, i=i: place(w, w[i], w.axes[1:]), model.layers, is_leaf=is_weight)
+        for i in range(model.cfg.num_layers)
+    ]
+    rest = jax.tree.map(lambda w: place(w, w[...], w.axes), model, is_leaf=is_weight)
+    del rest.layers
+    return rest, layers
 
 
 def prefill(
@@ -72,7 +102,7 @@ def decode_step(
 
     Args:
       model: embedding table, final norm and config.
-      layers: `unstack_layers(model)`.
+      layers: from `decode_weights`.
       tokens: [BG] int32, group-major.
       prompt_len: [B] int32.
       prompt_cache: per layer, [B, K, P, H].

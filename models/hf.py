@@ -124,6 +124,7 @@ def load_hf(
     path: str | os.PathLike,
     *,
     dtype: str | None = None,
+    param_dtype: str | None = None,
     mesh: jax.sharding.Mesh | None = None,
 ) -> tuple[ModelConfig, Qwen3]:
     """Load a Hugging Face model directory.
@@ -131,6 +132,8 @@ def load_hf(
     Args:
       path: directory with `config.json` and safetensors, in one file or sharded with an index.
       dtype: dtype of weights and activations; that of the config by default.
+      param_dtype: dtype of the weights where it is another, as for training in bfloat16 on float32
+        weights.
       mesh: places every weight by the sharding rules (`models.partition`) as it is read; the
         default device by default.
 
@@ -146,6 +149,8 @@ def load_hf(
     cfg = read_config(path)
     if dtype is not None:
         cfg = dataclasses.replace(cfg, dtype=dtype, param_dtype=dtype)
+    if param_dtype is not None:
+        cfg = dataclasses.replace(cfg, param_dtype=param_dtype)
     model = abstract_params(cfg)
     with _Tensors(path) as tensors:
         tensors.check(hf_shapes(model), tied=cfg.tie_embeddings)
@@ -155,7 +160,7 @@ def load_hf(
             sharding = None
             if shardings is not None:
                 where = shardings.layers if entry.per_layer else shardings
-                sharding = getattr(where, entry.ours)[...]
+                sharding = getattr(where, entry.ours).get_value()
             array = _read_weight(tensors, entry, weight, sharding)
             setattr(owner, entry.ours, weight.replace(array))
     return cfg, model

@@ -6,6 +6,7 @@ the backward pass, so that the peak is one chunk's [chunk, V] instead of [R, T, 
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
 from models.qwen3 import Qwen3, forward_hidden, head_logits
@@ -79,6 +80,7 @@ def response_logprobs(
     *,
     temperature: float = 1.0,
     chunk_tokens: int = CHUNK_TOKENS,
+    mesh: Mesh | None = None,
 ) -> tuple[Float[Array, "R T"], Float[Array, "R T"]]:
     """Log-probability and entropy of every response token given its prompt and what precedes it.
 
@@ -92,6 +94,7 @@ def response_logprobs(
       response_len: [R] int32, 0 <= response_len <= T.
       temperature: > 0; the distribution is softmax(logits / temperature).
       chunk_tokens: see `token_logprobs`.
+      mesh: see `forward_hidden`.
 
     Returns:
       ([R, T] float32 logprobs, [R, T] float32 entropy in nats); exactly 0 at padding, with no
@@ -104,7 +107,7 @@ def response_logprobs(
     ids = jnp.concatenate([prompt_ids, jnp.where(real, response_ids, 0)], axis=1)
     shift = prompt_width - prompt_len
     source = (jnp.arange(prompt_width + length) + shift[:, None]) % (prompt_width + length)
-    hidden = forward_hidden(model, jnp.take_along_axis(ids, source, axis=1))
+    hidden = forward_hidden(model, jnp.take_along_axis(ids, source, axis=1), mesh=mesh)
     # The token at t is predicted from the position before it.
     predict = jax.vmap(lambda row, start: jax.lax.dynamic_slice_in_dim(row, start, length))
     hidden = predict(hidden, prompt_len - 1)

@@ -1,10 +1,14 @@
 """Sharding by one table: axis names of weights and activations -> axes of the mesh."""
 
+from typing import TypeVar
+
 import jax
+import numpy as np
 from flax import nnx
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from models.qwen3 import Qwen3
+Tree = TypeVar("Tree")
+Module = TypeVar("Module", bound=nnx.Module)
 
 MESH_AXES = ("data", "fsdp", "tensor")
 
@@ -37,10 +41,71 @@ def spec(axes: tuple[str | None, ...]) -> PartitionSpec:
     return PartitionSpec(*parts)
 
 
-def model_shardings(model: Qwen3, mesh: Mesh) -> Qwen3:
+def model_shardings(model: Module, mesh: Mesh) -> Module:
     """The model's tree with a NamedSharding for every weight."""
     return jax.tree.map(
         lambda p: p.replace(NamedSharding(mesh, spec(p.axes))),
         model,
         is_leaf=lambda x: isinstance(x, nnx.Variable),
     )
+
+
+def tree_shardings(tree: Tree, mesh: Mesh) -> Tree:
+    """Shardings of a tree in which models stand: a train state, an optimizer's state, gradients.
+
+    Whatever has the structure of a model (its moments, its gradient) lies as the model does;
+    everything else, counters and such, lies whole on every device.
+    """
+
+    def place(node):
+        if isinstance(node, nnx.Module):
+            return model_shardings(node, mesh)
+        return NamedSharding(mesh, PartitionSpec())
+
+    return jax.tree.map(place, tree, is_leaf=lambda node: isinstance(node, nnx.Module))
+
+
+def place_abstract(tree: Tree, shardings: Tree) -> Tree:
+    """A tree of shapes (`jax.ShapeDtypeStruct`) with its shardings."""
+    return jax.tree.map(
+        lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s), tree, shardings
+    )
+
+
+def constrain(tree: Tree, mesh: Mesh | None) -> Tree:
+    """Inside `jit`: keep `tree` where `tree_shardings` puts it; unchanged without a mesh."""
+    return (
+        tree if mesh is None else jax.lax.with_sharding_constraint(tree, tree_shardings(tree, mesh))
+    )
+
+
+def decode_sharding(axes: tuple[str | None, ...], mesh: Mesh) -> NamedSharding:
+    """Where decoding reads a weight from: split over `tensor` alone, whole along the other axes.
+
+    A decoding step uses every weight for a few rows only, so that gathering weights step by step
+    would cost more than everything else in it.
+    """
+    return NamedSharding(mesh, PartitionSpec(*(p if p == "tensor" else None for p in spec(axes))))
+
+
+def num_row_shards(mesh: Mesh | None) -> int:
+    """How many parts the rows of a batch are split into."""
+    return 1 if mesh is None else mesh.shape["data"] * mesh.shape["fsdp"]
+
+
+def shard_rows(x: np.ndarray, mesh: Mesh | None) -> jax.Array:
+    """A host array on the devices, its leading axis split over rows' mesh axes.
+
+    With several processes each holds the whole of `x` and places the part of its own devices.
+    """
+    if mesh is None:
+        return jax.device_put(x)
+    axes = ("rows", *[None] * (x.ndim - 1))
+    return jax.make_array_from_callback(x.shape, NamedSharding(mesh, spec(axes)), lambda i: x[i])
+
+
+def constrain_axes(x: jax.Array, axes: tuple[str | None, ...], mesh: Mesh | None) -> jax.Array:
+    """Inside `jit`: split `x` as the rules split axes of these names; unchanged without a mesh."""
+    if mesh is None:
+        return x
+    return jax.lax.with_sharding_constraint(x, NamedSharding(mesh, spec(axes)))

@@ -11,11 +11,13 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from models.attention import attend
 from models.config import ModelConfig
 from models.linear import linear
+from models.partition import constrain_axes
 from models.rope import apply_rope, rope_tables
 
 INIT_STD = 0.02
@@ -189,6 +191,8 @@ def forward_hidden(
     positions: Int[Array, "R W"] | None = None,
     valid: Bool[Array, "R W"] | None = None,
     segments: Int[Array, "R W"] | None = None,
+    *,
+    mesh: Mesh | None = None,
 ) -> Float[Array, "R W D"]:
     """Run the decoder; the result is normalised and ready for the head.
 
@@ -199,6 +203,8 @@ def forward_hidden(
         the last real token needs no mask, since attention is causal.
       segments: [R, W] int32, where several sequences are packed in a row: a position attends only
         to its own segment. `positions` must then restart with each.
+      mesh: where given, rows stay split over it between layers, so that weights are gathered for
+        the rows and not rows for the weights.
 
     Returns:
       [R, W, D] in the compute dtype; positions that are not valid hold finite numbers that mean
@@ -212,10 +218,11 @@ def forward_hidden(
     if valid is not None:
         # Padding becomes a segment of its own.
         segments = jnp.where(valid, 0 if segments is None else segments, -1)
-    x = embed_tokens(model, ids)
+    rows = ("rows", None, None)
+    x = constrain_axes(embed_tokens(model, ids), rows, mesh)
 
     def body(x, layer):
-        return forward_layer(layer, cfg, x, sin, cos, segments), None
+        return constrain_axes(forward_layer(layer, cfg, x, sin, cos, segments), rows, mesh), None
 
     x, _ = jax.lax.scan(remat(body, cfg.remat), x, model.layers, unroll=cfg.unroll)
     return rms_norm(x, model.final_norm[...], cfg.norm_eps)

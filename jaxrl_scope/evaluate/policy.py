@@ -9,7 +9,7 @@ import jax
 import orbax.checkpoint as ocp
 from jax.sharding import Mesh
 
-from jaxrl_scope.config import BUILT_IN, TrainConfig, override
+from jaxrl_scope.config import BUILT_IN, SourceConfig, TrainConfig, override
 from jaxrl_scope.train.sources import check_tokenizer, load_tokenizer, locate
 from models import ModelConfig, Qwen3, abstract_params, load_hf, model_shardings, read_config
 
@@ -38,6 +38,7 @@ def load_policy(
     *,
     checkpoint: str = "best",
     dtype: str = "",
+    param_dtype: str = "",
     cache_dir: str = "",
     mesh: Mesh | None = None,
 ) -> Policy:
@@ -47,6 +48,7 @@ def load_policy(
       path: Hugging Face directory, run directory of launch/train.py, or "world".
       checkpoint: which checkpoint of a run: "best" by validation accuracy, "latest", or an update.
       dtype: of weights and activations; "" takes the directory's own.
+      param_dtype: of the weights, where it is another than `dtype`.
       cache_dir: where the built-in world is kept; "" for the default.
       mesh: devices to spread the weights over; None for one.
 
@@ -57,7 +59,9 @@ def load_policy(
     if path == BUILT_IN or not (run_dir / "checkpoints").is_dir():
         home = _directory(path, TrainConfig(cache_dir=cache_dir))
         tokenizer = load_tokenizer(home)
-        config, model = load_hf(home, dtype=dtype or None, mesh=mesh)
+        config, model = load_hf(
+            home, dtype=dtype or None, param_dtype=param_dtype or None, mesh=mesh
+        )
         check_tokenizer(tokenizer, config, home)
         return Policy(config, model, tokenizer, path)
     run = read_run_config(run_dir)
@@ -65,8 +69,10 @@ def load_policy(
     home = model_home(run)
     tokenizer, config = load_tokenizer(home), read_config(home)
     check_tokenizer(tokenizer, config, home)
-    if dtype := dtype or run.model.dtype:
-        config = dataclasses.replace(config, dtype=dtype, param_dtype=dtype)
+    if dtype or param_dtype:
+        config = SourceConfig(dtype=dtype, param_dtype=param_dtype).apply(config)
+    else:
+        config = run.model.apply(config)
     update = choose_checkpoint(run_dir, checkpoint)
     model = restore_params(run_dir, update, config, mesh)
     return Policy(config, model, tokenizer, f"{path}, update {update}", run)

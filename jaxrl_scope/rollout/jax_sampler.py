@@ -10,7 +10,8 @@ import numpy as np
 
 from jaxrl_scope.rollout.types import Request, Rollouts, SamplingParams
 from models.config import ModelConfig
-from models.decode import KeyValues, decode_step, prefill, unstack_layers
+from models.decode import KeyValues, decode_step, decode_weights, prefill
+from models.partition import constrain_axes, num_row_shards, shard_rows
 from models.qwen3 import Layer, Qwen3, logits
 from models.sampling import draw, row_uniforms, take_greedy
 
@@ -20,7 +21,7 @@ _FIRST_WINDOW = 32  # response positions cached at first; the cache then grows
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class _State:
+class State:
     """What decoding carries from token to token. BG rows, group-major.
 
     Attributes:
@@ -63,7 +64,7 @@ class JaxSampler:
           model: weights.
           mesh: devices to sample on; the default device by default.
           version: number reported with rollouts until the next `load`.
-          cache_bytes: bound on the key/value cache; a larger batch is sampled in parts.
+          cache_bytes: bound on a device's key/value cache; a larger batch is sampled in parts.
         """
         self._cfg = cfg
         self._mesh = mesh
@@ -76,8 +77,7 @@ class JaxSampler:
             raise ValueError(
                 f"expected a model of config {self._cfg}, got {type(params).__name__}."
             )
-        self._model = params
-        self._layers = jax.jit(unstack_layers)(params)
+        self._model, self._layers = decode_weights(params, mesh=self._mesh)
         self._version = version
 
     def metrics(self) -> dict[str, float]:
@@ -133,21 +133,20 @@ class JaxSampler:
             )
 
     def _batch_size(self, requests: Sequence[Request], params: SamplingParams) -> int:
-        """How many requests fit `cache_bytes`; at least 1."""
-        cfg = self._cfg
+        """How many requests fit `cache_bytes` on every device; at least one a shard of rows."""
         prompt = max(len(request.prompt_ids) for request in requests)
-        positions = prompt + params.num_rollouts * params.max_response_len
-        per_position = 2 * cfg.num_layers * cfg.num_kv_heads * cfg.head_dim
-        bytes_each = positions * per_position * cfg.compute_dtype.itemsize
-        return max(1, self._cache_bytes // bytes_each)
+        return fitting_problems(self._cfg, self._mesh, self._cache_bytes, prompt, params)
 
     def _generate_batch(self, requests: Sequence[Request], params: SamplingParams) -> Rollouts:
         count, group, length = len(requests), params.num_rollouts, params.max_response_len
-        problems = _bucket(count)
-        prompt_ids, prompt_len = _pad_prompts(requests, problems)
+        shards = num_row_shards(self._mesh)
+        problems = shards * _bucket(-(-count // shards))
+        prompt_ids, prompt_len = (
+            shard_rows(x, self._mesh) for x in _pad_prompts(requests, problems)
+        )
         keys = _row_keys(requests, params, problems)
-        real = jnp.arange(problems) < count
-        windows = _windows(length)
+        real = shard_rows(np.arange(problems) < count, self._mesh)
+        windows = cache_windows(length)
         greedy = params.temperature == 0
         temperature = jnp.float32(params.temperature or 1.0)
         prompt_cache, state = _start(
@@ -162,6 +161,7 @@ class JaxSampler:
             window=windows[0],
             group=group,
             greedy=greedy,
+            mesh=self._mesh,
         )
         start = 1
         for window in windows:
@@ -170,7 +170,7 @@ class JaxSampler:
                 break
             if window != windows[0]:
                 state = _grow(state, window)
-            state = _continue(
+            state = continue_rollouts(
                 self._model,
                 self._layers,
                 prompt_cache,
@@ -185,7 +185,7 @@ class JaxSampler:
             start = stop
         return self._to_rollouts(state, problems, count, group, length)
 
-    def _to_rollouts(self, state: _State, problems, count, group, length) -> Rollouts:
+    def _to_rollouts(self, state: State, problems, count, group, length) -> Rollouts:
         ids, logprobs, lengths, done = jax.device_get(
             (state.ids, state.logprobs, state.length, state.done)
         )
@@ -204,13 +204,29 @@ class JaxSampler:
         )
 
 
+def fitting_problems(
+    cfg: ModelConfig,
+    mesh: jax.sharding.Mesh | None,
+    cache_bytes: int,
+    prompt_len: int,
+    params: SamplingParams,
+) -> int:
+    """How many problems' caches fit `cache_bytes` a device; at least one a shard of rows."""
+    positions = prompt_len + params.num_rollouts * params.max_response_len
+    per_position = 2 * cfg.num_layers * cfg.num_kv_heads * cfg.head_dim
+    bytes_each = positions * per_position * cfg.compute_dtype.itemsize
+    if mesh is not None:
+        bytes_each //= mesh.shape["tensor"]
+    return num_row_shards(mesh) * max(1, cache_bytes // bytes_each)
+
+
 def _bucket(count: int) -> int:
     """The least power of two, or three times one, that holds `count`."""
     power = 1 << max(0, count - 1).bit_length()
     return power * 3 // 4 if power >= 4 and power * 3 // 4 >= count else power
 
 
-def _windows(length: int) -> list[int]:
+def cache_windows(length: int) -> list[int]:
     """Cache sizes, each about half as long again as the one before, up to the whole response."""
     whole = -(-length // _FIRST_WINDOW) * _FIRST_WINDOW
     sizes = [_FIRST_WINDOW]
@@ -220,7 +236,7 @@ def _windows(length: int) -> list[int]:
     return sizes
 
 
-def _pad_prompts(requests: Sequence[Request], problems: int) -> tuple[jax.Array, jax.Array]:
+def _pad_prompts(requests: Sequence[Request], problems: int) -> tuple[np.ndarray, np.ndarray]:
     """RIGHT-padded [B, P] ids and [B] lengths; padding requests hold one token."""
     longest = max(len(request.prompt_ids) for request in requests)
     width = -(-longest // _PROMPT_BUCKET) * _PROMPT_BUCKET
@@ -229,7 +245,7 @@ def _pad_prompts(requests: Sequence[Request], problems: int) -> tuple[jax.Array,
     for i, request in enumerate(requests):
         ids[i, : len(request.prompt_ids)] = request.prompt_ids
         lengths[i] = len(request.prompt_ids)
-    return jnp.asarray(ids), jnp.asarray(lengths)
+    return ids, lengths
 
 
 def _row_keys(requests: Sequence[Request], params: SamplingParams, problems: int) -> jax.Array:
@@ -263,7 +279,7 @@ def _is_eos(tokens, eos_token_ids: tuple[int, ...]):
     return functools.reduce(jnp.logical_or, (tokens == e for e in eos_token_ids), tokens < 0)
 
 
-@functools.partial(jax.jit, static_argnames=("length", "window", "group", "greedy"))
+@functools.partial(jax.jit, static_argnames=("length", "window", "group", "greedy", "mesh"))
 def _start(
     model: Qwen3,
     layers: list[Layer],
@@ -277,7 +293,8 @@ def _start(
     window: int,
     group: int,
     greedy: bool,
-) -> tuple[list[KeyValues], _State]:
+    mesh: jax.sharding.Mesh | None,
+) -> tuple[list[KeyValues], State]:
     """Prefill every prompt once and sample the first token of each of its rollouts."""
     cfg = model.cfg
     hidden, prompt_cache = prefill(model, layers, prompt_ids, prompt_len)
@@ -289,19 +306,21 @@ def _start(
     alive = jnp.repeat(real, group)
     tokens = jnp.where(alive, tokens, 0)
     shape = (rows, cfg.num_kv_heads, window, cfg.head_dim)
-    empty = KeyValues(jnp.zeros(shape, cfg.compute_dtype), jnp.zeros(shape, cfg.compute_dtype))
-    return prompt_cache, _State(
+    empty = jnp.zeros(shape, cfg.compute_dtype)
+    # Nothing that an empty cache is made from says where it lies.
+    empty = constrain_axes(empty, ("rows", "kv_heads", None, None), mesh)
+    return prompt_cache, State(
         tokens=tokens,
         done=~alive | _is_eos(tokens, cfg.eos_token_ids),
         ids=jnp.zeros((length, rows), jnp.int32).at[0].set(tokens),
         logprobs=jnp.zeros((length, rows), jnp.float32).at[0].set(jnp.where(alive, logprobs, 0.0)),
         length=jnp.ones(rows, jnp.int32),
-        cache=[empty] * cfg.num_layers,
+        cache=[KeyValues(empty, empty)] * cfg.num_layers,
     )
 
 
 @functools.partial(jax.jit, static_argnames="window")
-def _grow(state: _State, window: int) -> _State:
+def _grow(state: State, window: int) -> State:
     """The state with a cache of `window` positions; not donated, since no buffer keeps its size."""
 
     def grow(x):
@@ -311,19 +330,19 @@ def _grow(state: _State, window: int) -> _State:
 
 
 @functools.partial(jax.jit, static_argnames="greedy", donate_argnames="state")
-def _continue(
+def continue_rollouts(
     model: Qwen3,
     layers: list[Layer],
     prompt_cache: list[KeyValues],
     prompt_len,
-    state: _State,
+    state: State,
     keys,
     temperature,
     start,
     stop,
     *,
     greedy: bool,
-) -> _State:
+) -> State:
     """Sample the response tokens [start, stop), or fewer if every row ends before."""
     cfg = model.cfg
     uniforms = row_uniforms(keys, start, state.cache[0].k.shape[2])
@@ -340,7 +359,7 @@ def _continue(
         tokens, logprobs = _sample(model, hidden, uniforms[index - start], temperature, greedy)
         tokens = jnp.where(state.done, 0, tokens)
         logprobs = jnp.where(state.done, 0.0, logprobs)
-        return index + 1, _State(
+        return index + 1, State(
             tokens=tokens,
             done=state.done | _is_eos(tokens, cfg.eos_token_ids),
             ids=state.ids.at[index].set(tokens),

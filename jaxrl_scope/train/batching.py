@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 
 from jaxrl_scope.train.experience import Experience
-from models.partition import spec
+from models.partition import num_row_shards, shard_rows
 
 
 @jax.tree_util.register_dataclass
@@ -40,9 +40,23 @@ def bucket_length(length: int, multiple: int) -> int:
     return power * multiple
 
 
-def num_row_shards(mesh: Mesh | None) -> int:
-    """How many parts the rows of a microbatch are split into."""
-    return 1 if mesh is None else mesh.shape["data"] * mesh.shape["fsdp"]
+def num_rows(width: int, token_budget: int, shards: int) -> int:
+    """Rows of a microbatch: a power of two of them a shard, within the budget or one."""
+    return shards * 2 ** int(math.log2(max(1, token_budget // width)))
+
+
+def full_shape(
+    max_prompt_len: int,
+    max_response_len: int,
+    *,
+    token_budget: int,
+    length_multiple: int,
+    mesh: Mesh | None,
+) -> tuple[int, int, int]:
+    """(rows, prompt width, response width) of a microbatch of rows of the greatest length."""
+    prompt = bucket_length(max_prompt_len, length_multiple)
+    width = bucket_length(max_response_len, length_multiple)
+    return num_rows(prompt + width, token_budget, num_row_shards(mesh)), prompt, width
 
 
 def make_microbatches(
@@ -90,8 +104,7 @@ def cut_rows(
     prompt_width = bucket_length(int(experience.prompt_len[rows].max()), length_multiple)
     while order.size:
         width = bucket_length(int(experience.response_len[order[0]]), length_multiple)
-        fit = max(1, token_budget // (prompt_width + width))
-        count = shards * 2 ** int(math.log2(fit))
+        count = num_rows(prompt_width + width, token_budget, shards)
         count = min(count, shards * 2 ** math.ceil(math.log2(max(1, order.size / shards))))
         yield order[:count], count, prompt_width, width
         order = order[count:]
@@ -108,10 +121,7 @@ def _take(
     """Gather rows, cut or pad them to the widths, and fill up with empty rows to `count`."""
 
     def put(x: np.ndarray) -> jax.Array:
-        if mesh is None:
-            return jax.device_put(x)
-        axes = ("rows", *[None] * (x.ndim - 1))
-        return jax.device_put(x, NamedSharding(mesh, spec(axes)))
+        return shard_rows(x, mesh)
 
     def fill(x: np.ndarray, value: int = 0) -> np.ndarray:
         pad = [(0, count - len(rows)), *[(0, 0)] * (x.ndim - 1)]

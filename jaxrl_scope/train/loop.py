@@ -79,7 +79,7 @@ class Trainer:
             reference=inputs.model if config.loss.kl_coef > 0 else None,
         )
         self._checkpoints = Checkpoints((run_dir / "checkpoints").resolve(), config.checkpoint)
-        self.state: TrainState = init_state(params, optimizer)
+        self.state: TrainState = init_state(params, optimizer, mesh)
         self.progress = Progress(seed=config.seed)
         if self._checkpoints.latest() is not None:
             self.state, self.progress = self._checkpoints.restore(self.state)

@@ -53,7 +53,11 @@ class Inputs:
 def load_inputs(config: TrainConfig, sources: Sources, mesh: Mesh | None) -> Inputs:
     """Load model, tokenizer, problems and scaffolds, and check that they fit together."""
     policy = load_policy(
-        str(sources.model), dtype=config.model.dtype, cache_dir=config.cache_dir, mesh=mesh
+        str(sources.model),
+        dtype=config.model.dtype,
+        param_dtype=config.model.param_dtype,
+        cache_dir=config.cache_dir,
+        mesh=mesh,
     )
     model_config, model, tokenizer = policy.config, policy.model, policy.tokenizer
     if config.model.remat:

@@ -19,7 +19,8 @@ from jaxrl_scope.train.batching import (
 )
 from jaxrl_scope.train.experience import Experience
 from jaxrl_scope.train.losses import LossConfig, LossInputs, LossOutputs, divide, policy_loss
-from models import Qwen3, response_logprobs
+from models import ModelConfig, Qwen3, abstract_params, response_logprobs
+from models.partition import constrain, place_abstract, tree_shardings
 
 
 @jax.tree_util.register_dataclass
@@ -70,9 +71,32 @@ class UpdateConfig:
         return self.epochs * self.minibatches
 
 
-def init_state(params: Qwen3, optimizer: optax.GradientTransformation) -> TrainState:
-    """Start training from `params`; the optimizer's moments are sharded like the weights."""
-    return TrainState(params, jax.jit(optimizer.init)(params), jnp.zeros((), jnp.int32))
+def init_state(
+    params: Qwen3, optimizer: optax.GradientTransformation, mesh: Mesh | None = None
+) -> TrainState:
+    """Start training from `params`; the optimizer's moments are born sharded like the weights.
+
+    Args:
+      params: on `mesh`, as the sharding rules say, if there is one.
+      optimizer: as `make_optimizer` builds it.
+      mesh: devices; None for the default one.
+    """
+
+    def start(params):
+        return optimizer.init(params), jnp.zeros((), jnp.int32)
+
+    places = None if mesh is None else tree_shardings(jax.eval_shape(start, params), mesh)
+    return TrainState(params, *jax.jit(start, out_shardings=places)(params))
+
+
+def abstract_state(
+    cfg: ModelConfig, optimizer: optax.GradientTransformation, mesh: Mesh | None = None
+) -> TrainState:
+    """What `init_state` returns, as shapes and shardings; allocates nothing."""
+    params: Any = abstract_params(cfg)
+    step: Any = jax.ShapeDtypeStruct((), jnp.int32)
+    state = TrainState(params, jax.eval_shape(optimizer.init, params), step)
+    return state if mesh is None else place_abstract(state, tree_shardings(state, mesh))
 
 
 def loss_and_metrics(
@@ -81,6 +105,7 @@ def loss_and_metrics(
     loss_config: LossConfig,
     temperature: float,
     chunk_tokens: int,
+    mesh: Mesh | None = None,
 ) -> LossOutputs:
     """Run the model on a microbatch and compute (sum, count) of the loss and of each metric."""
     policy, entropy = response_logprobs(
@@ -91,6 +116,7 @@ def loss_and_metrics(
         batch.response_len,
         temperature=temperature,
         chunk_tokens=chunk_tokens,
+        mesh=mesh,
     )
     # On-policy the old log-probabilities are the policy's own, and need no pass of their own.
     old = jax.lax.stop_gradient(policy) if batch.old_logprobs is None else batch.old_logprobs
@@ -135,12 +161,13 @@ class Updater:
         if needs_reference and reference is None:
             raise ValueError("loss.kl_coef > 0 needs a reference model")
         model_args = (temperature, config.chunk_tokens)
+        gradient = functools.partial(_gradient, loss_config, *model_args, mesh)
         self._accumulate = jax.jit(
-            functools.partial(_accumulate, loss_config, *model_args), donate_argnames="total"
+            functools.partial(_accumulate, gradient), donate_argnames="total"
         )
-        self._first = jax.jit(functools.partial(_gradient, loss_config, *model_args))
-        self._apply = jax.jit(functools.partial(_apply, optimizer), donate_argnames="state")
-        self._logprobs = jax.jit(functools.partial(_logprobs, *model_args))
+        self._first = jax.jit(gradient)
+        self._apply = jax.jit(functools.partial(_apply, optimizer, mesh), donate_argnames="state")
+        self._logprobs = jax.jit(functools.partial(_logprobs, *model_args, mesh))
 
     def update(
         self, state: TrainState, experience: Experience, key: jax.Array, group_size: int
@@ -179,6 +206,17 @@ class Updater:
         for batch in microbatches[1:]:
             total = self._accumulate(state.params, batch, total=total)
         return self._apply(state, total)
+
+    def lower(self, state: TrainState, batch: Microbatch) -> dict[str, jax.stages.Lowered]:
+        """A step's programs for abstract arguments: "gradient", "apply" and "logprobs"."""
+        total = jax.eval_shape(self._first, state.params, batch)
+        if self._mesh is not None:
+            total = place_abstract(total, tree_shardings(total, self._mesh))
+        return {
+            "gradient": self._accumulate.lower(state.params, batch, total=total),
+            "apply": self._apply.lower(state, total),
+            "logprobs": self._logprobs.lower(state.params, batch),
+        }
 
     def logprobs(self, params: Qwen3, batch: Microbatch) -> jax.Array:
         """[R, T] float32 log-probabilities of the responses under `params`; 0 at padding."""
@@ -241,7 +279,7 @@ class Updater:
         return batches
 
 
-def _logprobs(temperature: float, chunk_tokens: int, params: Qwen3, batch: Microbatch):
+def _logprobs(temperature: float, chunk_tokens: int, mesh, params: Qwen3, batch: Microbatch):
     return response_logprobs(
         params,
         batch.prompt_ids,
@@ -250,25 +288,25 @@ def _logprobs(temperature: float, chunk_tokens: int, params: Qwen3, batch: Micro
         batch.response_len,
         temperature=temperature,
         chunk_tokens=chunk_tokens,
+        mesh=mesh,
     )[0]
 
 
-def _gradient(loss_config, temperature, chunk_tokens, params: Qwen3, batch: Microbatch):
+def _gradient(loss_config, temperature, chunk_tokens, mesh, params: Qwen3, batch: Microbatch):
     """Return (gradient of the loss sum, LossOutputs) of one microbatch."""
 
     def loss_sum(params):
-        outputs = loss_and_metrics(params, batch, loss_config, temperature, chunk_tokens)
+        outputs = loss_and_metrics(params, batch, loss_config, temperature, chunk_tokens, mesh)
         return outputs.loss[0], outputs
 
-    return jax.grad(loss_sum, has_aux=True)(params)
+    return constrain(jax.grad(loss_sum, has_aux=True)(params), mesh)
 
 
-def _accumulate(loss_config, temperature, chunk_tokens, params, batch, *, total):
-    new = _gradient(loss_config, temperature, chunk_tokens, params, batch)
-    return jax.tree.map(jnp.add, total, new)
+def _accumulate(gradient, params, batch, *, total):
+    return jax.tree.map(jnp.add, total, gradient(params, batch))
 
 
-def _apply(optimizer, state: TrainState, total) -> tuple[TrainState, dict[str, jax.Array]]:
+def _apply(optimizer, mesh, state: TrainState, total) -> tuple[TrainState, dict[str, jax.Array]]:
     """Divide the sums by the global count and take one optimizer step."""
     gradient, outputs = total
     count = outputs.loss[1]
@@ -281,4 +319,4 @@ def _apply(optimizer, state: TrainState, total) -> tuple[TrainState, dict[str, j
     metrics["policy/loss"] = divide(outputs.loss)
     metrics["policy/grad_norm"] = optax.tree.norm(gradient)
     metrics["policy/tokens"] = outputs.metrics["policy/entropy"][1]
-    return TrainState(params, opt_state, state.step + 1), metrics
+    return constrain(TrainState(params, opt_state, state.step + 1), mesh), metrics

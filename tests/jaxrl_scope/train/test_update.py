@@ -11,9 +11,10 @@ import pytest
 from jaxrl_scope.train.batching import bucket_length, make_microbatches
 from jaxrl_scope.train.experience import Experience
 from jaxrl_scope.train.losses import LossConfig
+from jaxrl_scope.train.optimizer import OptimizerConfig, make_optimizer
 from jaxrl_scope.train.update import TrainState, UpdateConfig, Updater, init_state
 from models import ModelConfig, init_params, model_shardings
-from models.partition import MESH_AXES
+from models.partition import MESH_AXES, tree_shardings
 
 CONFIG = ModelConfig(
     vocab_size=32,
@@ -55,7 +56,7 @@ def run(experience, loss=None, mesh=None, group=3, updates=1, **settings):
     params = init_params(CONFIG, jax.random.key(0), std=0.2)
     if mesh is not None:
         params = jax.device_put(params, model_shardings(params, mesh))
-    state = init_state(params, optimizer)
+    state = init_state(params, optimizer, mesh)
     for i in range(updates):
         state, metrics = updater.update(state, experience, jax.random.key(i), group)
     return state, metrics
@@ -95,7 +96,7 @@ def test_what_stands_in_the_padding_does_not_matter():
     assert distance(run(experience)[0], run(dirty)[0]) == 0.0
 
 
-@pytest.mark.parametrize("shape", [(8, 1, 1), (2, 2, 2), (1, 8, 1), (1, 4, 2)])
+@pytest.mark.parametrize("shape", [(8, 1, 1), (2, 2, 2), (1, 8, 1), (1, 4, 2), (4, 1, 2)])
 def test_a_mesh_of_eight_devices_gives_the_same_update(shape):
     assert jax.device_count() == 8
     experience = make_experience(groups=8, group=2)
@@ -104,6 +105,33 @@ def test_a_mesh_of_eight_devices_gives_the_same_update(shape):
     many, many_metrics = run(experience, group=2, mesh=mesh)
     assert distance(one, many) < 2e-6
     assert many_metrics["policy/loss"] == pytest.approx(metrics["policy/loss"], rel=1e-4)
+    assert_placed_by_the_rules(many, mesh)
+
+
+def assert_placed_by_the_rules(state: TrainState, mesh):
+    """Every leaf, the optimizer's moments too, lies as the table of rules says."""
+    wanted = jax.tree.leaves(tree_shardings(state, mesh))
+    leaves = jax.tree.leaves(state)
+    assert len(leaves) == len(wanted)
+    for leaf, sharding in zip(leaves, wanted, strict=True):
+        assert leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
+
+
+def test_the_optimizer_is_born_sharded_and_stays_so():
+    mesh = jax.make_mesh((2, 2, 2), MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3)
+    params = init_params(CONFIG, jax.random.key(0))
+    params = jax.device_put(params, model_shardings(params, mesh))
+    optimizer = make_optimizer(OptimizerConfig(), 10)
+    state = init_state(params, optimizer, mesh)
+    assert_placed_by_the_rules(state, mesh)
+    specs = {str(x.sharding.spec) for x in jax.tree.leaves(state.opt_state) if x.ndim == 4}
+    assert specs == {
+        "PartitionSpec(None, 'fsdp', 'tensor', None)",
+        "PartitionSpec(None, 'tensor', None, 'fsdp')",
+    }
+    updater = Updater(optimizer, LossConfig(), UpdateConfig(length_multiple=8), mesh=mesh)
+    state, _ = updater.update(state, make_experience(), jax.random.key(0), 3)
+    assert_placed_by_the_rules(state, mesh)
 
 
 def test_on_policy_nothing_is_clipped_and_a_second_step_clips():

@@ -1,0 +1,109 @@
+"""Import and export of Hugging Face directories: bit for bit, sharded, without a full host copy."""
+
+import dataclasses
+import json
+import tracemalloc
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import models.hf
+from models import ModelConfig, UnsupportedConfigError, init_params, load_hf, save_hf
+from models.partition import MESH_AXES, model_shardings
+from models.published import PUBLISHED
+
+CONFIG = ModelConfig(
+    vocab_size=64, num_layers=2, embed_dim=32, mlp_dim=64, num_q_heads=4, num_kv_heads=2,
+    head_dim=8, eos_token_ids=(1, 3), pad_token_id=0,
+)  # fmt: skip
+FAMILIES = {
+    "qwen3": CONFIG,
+    "qwen2": dataclasses.replace(CONFIG, model_type="qwen2", qk_norm=False, qkv_bias=True),
+    "llama": dataclasses.replace(CONFIG, model_type="llama", qk_norm=False, tie_embeddings=True),
+}
+
+
+def make_mesh(*shape):
+    return jax.make_mesh(shape, MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("shape", [None, (2, 2, 2), (1, 4, 2)])
+def test_round_trip_is_bit_exact(family, dtype, shape, tmp_path, monkeypatch):
+    monkeypatch.setattr(models.hf, "SHARD_BYTES", 20_000)  # several files and an index
+    cfg = dataclasses.replace(FAMILIES[family], dtype=dtype, param_dtype=dtype)
+    save_hf(tmp_path / "a", cfg, init_params(cfg, jax.random.key(0)))
+    mesh = make_mesh(*shape) if shape else None
+    loaded_cfg, loaded = load_hf(tmp_path / "a", mesh=mesh)
+    assert loaded_cfg == cfg
+    if mesh is not None:
+        wanted = jax.tree.leaves(model_shardings(loaded, mesh))
+        assert [x.sharding for x in jax.tree.leaves(loaded)] == wanted
+    save_hf(tmp_path / "b", loaded_cfg, loaded)
+    files = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "b").iterdir())
+    assert sum(name.endswith(".safetensors") for name in files) > 1
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+def test_loading_holds_no_second_copy_on_the_host(tmp_path):
+    """What numpy holds at its peak besides the weights that stay: about one stacked weight."""
+    cfg = dataclasses.replace(CONFIG, vocab_size=512, num_layers=8, embed_dim=128, mlp_dim=256)
+    model = init_params(cfg, jax.random.key(0))
+    sizes = [x.nbytes for x in jax.tree.leaves(model)]
+    save_hf(tmp_path, cfg, model)
+    load_hf(tmp_path, mesh=make_mesh(1, 4, 2))  # imports and caches are not counted
+    tracemalloc.start()
+    _, loaded = load_hf(tmp_path, mesh=make_mesh(1, 4, 2))
+    jax.block_until_ready(loaded)
+    stays, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak - stays < 2 * max(sizes) < 0.5 * sum(sizes)
+
+
+def test_master_weights_may_be_wider_than_the_activations(tmp_path):
+    save_hf(tmp_path, CONFIG, init_params(CONFIG, jax.random.key(0)))
+    cfg, model = load_hf(tmp_path, dtype="bfloat16", param_dtype="float32")
+    assert (cfg.dtype, cfg.param_dtype) == ("bfloat16", "float32")
+    expected = load_file(tmp_path / "model.safetensors")["model.embed_tokens.weight"]
+    np.testing.assert_array_equal(np.asarray(model.embed[...]), expected)
+
+
+def test_every_published_config_reads_back():
+    for cfg in PUBLISHED.values():
+        assert ModelConfig.from_hf(cfg.to_hf()) == cfg
+    billions = {name: round(cfg.num_params / 1e9, 2) for name, cfg in PUBLISHED.items()}
+    # As the model cards count them (Qwen3-0.6B: 0.6B; 8B: 8.2B; 32B: 32.8B).
+    assert billions["Qwen3-0.6B"] == 0.60
+    assert billions["Qwen3-8B"] == 8.19
+    assert billions["Qwen3-32B"] == 32.76
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+        ({"use_sliding_window": True}, "use_sliding_window"),
+        ({"hidden_act": "gelu"}, "hidden_act"),
+        ({"layer_types": ["sliding_attention"]}, "sliding_attention"),
+        ({"quantization_config": {"bits": 4}}, "quantization_config"),
+        ({"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4}}, "longrope"),
+        ({"model_type": "qwen3_moe"}, "qwen3_moe"),
+    ],
+)
+def test_what_is_not_computed_is_refused_by_name(change, says):
+    with pytest.raises(UnsupportedConfigError, match=says):
+        ModelConfig.from_hf(CONFIG.to_hf() | change)
+
+
+def test_tensors_that_do_not_fit_are_all_named(tmp_path):
+    save_hf(tmp_path, CONFIG, init_params(CONFIG, jax.random.key(0)))
+    config = json.loads((tmp_path / "config.json").read_text())
+    config |= {"num_hidden_layers": 3, "intermediate_size": 32}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=r"missing model\.layers\.2.*and \d+ more"):
+        load_hf(tmp_path)
