@@ -31,7 +31,7 @@ def make_mesh(*shape):
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("shape", [None, (2, 2, 2), (1, 4, 2)])
+@pytest.mark.parametrize("shape", [None, (1, 4, 2)])
 def test_round_trip_is_bit_exact(family, dtype, shape, tmp_path, monkeypatch):
     monkeypatch.setattr(models.hf, "SHARD_BYTES", 20_000)  # several files and an index
     cfg = dataclasses.replace(FAMILIES[family], dtype=dtype, param_dtype=dtype)

@@ -49,13 +49,13 @@ def test_peak_is_a_quarter_of_the_full_logits_at_most(gradient):
     assert ours < 0.5 * 4 * ROWS * WIDTH * VOCAB
 
 
-@pytest.mark.parametrize("chunk_tokens", [1, 6, 64])
+@pytest.mark.parametrize("chunk_tokens", [6, 64])
 def test_chunks_change_neither_values_nor_gradients(chunk_tokens):
     cfg = ModelConfig(
         vocab_size=33, num_layers=1, embed_dim=8, mlp_dim=8, num_q_heads=1, num_kv_heads=1,
         head_dim=8,
     )  # fmt: skip
-    model = init_params(cfg, jax.random.key(0), std=0.5)
+    model = jax.jit(lambda key: init_params(cfg, key, std=0.5))(jax.random.key(0))
     hidden = jax.random.normal(jax.random.key(1), (3, 7, 8))
     targets = jax.random.randint(jax.random.key(2), (3, 7), 0, 33)
     weights = jax.random.normal(jax.random.key(3), (3, 7))
@@ -67,7 +67,7 @@ def test_chunks_change_neither_values_nor_gradients(chunk_tokens):
     def plain(model, hidden):
         return (whole(model, hidden, targets) * weights).sum()
 
-    got = jax.value_and_grad(ours, (0, 1))(model, hidden)
-    expected = jax.value_and_grad(plain, (0, 1))(model, hidden)
+    got = jax.jit(jax.value_and_grad(ours, (0, 1)))(model, hidden)
+    expected = jax.jit(jax.value_and_grad(plain, (0, 1)))(model, hidden)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, atol=2e-5)
