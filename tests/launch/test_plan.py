@@ -33,6 +33,7 @@ def plan():
     return make_plan(make_config(), SMALL)
 
 
+@pytest.mark.slow
 def test_state_is_split_over_the_devices(plan):
     # Norms are whole everywhere; all else is an eighth.
     whole = 4 * SMALL.num_params
@@ -44,6 +45,7 @@ def test_state_is_split_over_the_devices(plan):
     assert program.aliased == pytest.approx(plan.gradient, rel=0.01)  # accumulated in place
 
 
+@pytest.mark.slow
 def test_arithmetic_is_that_of_the_model(plan):
     tokens = plan.rows * 256 / 8
     matrices = SMALL.num_params - SMALL.vocab_size * SMALL.embed_dim  # the embedding is looked up
@@ -52,6 +54,7 @@ def test_arithmetic_is_that_of_the_model(plan):
     assert plan.collective_bytes()["all-gather"] > 0
 
 
+@pytest.mark.slow
 def test_advice_names_the_setting_that_helps(plan):
     config = make_config()
     crowded = dataclasses.replace(plan, cache=200 * GB)
@@ -71,6 +74,7 @@ def test_advice_names_the_setting_that_helps(plan):
     assert "model.remat full" in advice(single, dots)
 
 
+@pytest.mark.slow
 def test_the_command_reads_a_directory(tmp_path, capsys):
     (tmp_path / "config.json").write_text(json.dumps(SMALL.to_hf()))
     arguments = [
