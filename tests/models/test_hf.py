@@ -52,7 +52,7 @@ def test_round_trip_is_bit_exact(family, dtype, shape, tmp_path, monkeypatch):
 
 def test_loading_holds_no_second_copy_on_the_host(tmp_path):
     """What numpy holds at its peak besides the weights that stay: about one stacked weight."""
-    cfg = dataclasses.replace(CONFIG, vocab_size=512, num_layers=8, embed_dim=128, mlp_dim=256)
+    cfg = dataclasses.replace(CONFIG, vocab_size=2048, num_layers=8, embed_dim=128, mlp_dim=256)
     model = init_params(cfg, jax.random.key(0))
     sizes = [x.nbytes for x in jax.tree.leaves(model)]
     save_hf(tmp_path, cfg, model)
