@@ -3,7 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import orbax.checkpoint as ocp
@@ -12,6 +12,8 @@ from jax.sharding import Mesh
 from jaxrl_scope.config import BUILT_IN, SourceConfig, TrainConfig, override
 from jaxrl_scope.train.sources import check_tokenizer, load_tokenizer, locate
 from models import ModelConfig, Qwen3, abstract_params, load_hf, model_shardings, read_config
+
+Dtype = Literal["", "float32", "bfloat16"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +39,8 @@ def load_policy(
     path: str,
     *,
     checkpoint: str = "best",
-    dtype: str = "",
-    param_dtype: str = "",
+    dtype: Dtype = "",
+    param_dtype: Dtype = "",
     cache_dir: str = "",
     mesh: Mesh | None = None,
 ) -> Policy:

@@ -44,13 +44,15 @@ class Program:
 def compile_program(lowered: jax.stages.Lowered) -> Program:
     """Compile, and read what XLA says of the result."""
     compiled = lowered.compile()
-    memory = compiled.memory_analysis()
+    memory, text = compiled.memory_analysis(), compiled.as_text()
+    if memory is None or text is None:
+        raise RuntimeError(f"{jax.default_backend()} says nothing of the memory of a program")
     return Program(
         arguments=memory.argument_size_in_bytes,
         outputs=memory.output_size_in_bytes,
         aliased=memory.alias_size_in_bytes,
         temporaries=memory.temp_size_in_bytes,
-        cost=program_cost(compiled.as_text()),
+        cost=program_cost(text),
     )
 
 

@@ -70,7 +70,8 @@ def test_two_processes_give_the_numbers_of_one(tmp_path):
     (alone,) = results(start(tmp_path, 1))
     pair = results(start(tmp_path, 2))
     assert alone["first"]["policy/grad_norm"] > 0.01
-    assert alone["first"]["policy/loss"] != alone["second"]["policy/loss"]
+    # On-policy the loss is minus the mean advantage at both steps; the gradient has moved.
+    assert alone["first"]["policy/grad_norm"] != alone["second"]["policy/grad_norm"]
     for one in pair:
         assert one["update"] == 1
         assert one["bytes"] <= alone["bytes"] * 0.6  # each process holds its devices' part only
