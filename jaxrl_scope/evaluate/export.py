@@ -5,11 +5,11 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from jaxrl_scope.evaluate.policy import load_policy
+from jaxrl_scope.evaluate.policy import Dtype, load_policy
 from models import save_hf
 
 
-def export(source: Path, out: Path, *, checkpoint: str = "", dtype: str = "") -> str:
+def export(source: Path, out: Path, *, checkpoint: str = "", dtype: Dtype = "") -> str:
     """Write weights, config and tokenizer of `source` into the new directory `out`.
 
     The directory appears whole or not at all: it is written beside its place and then renamed.
