@@ -160,13 +160,13 @@ def _qwen3(size: str, corpus: str) -> Callable[[StageName], TrainConfig]:
                 max_prompt_len=1024,
             ),
             rollout=RolloutConfig(
-                group=8, max_response_len=16384 if refining else 8192, cache_gib=24.0
+                group=8, max_response_len=16384 if refining else 8192, cache_gib=20.0
             ),
             update=UpdateConfig(token_budget=18432, length_multiple=512, chunk_tokens=16384),
             optimizer=ScopeConfig().qpr_optimizer
             if refining
             else OptimizerConfig(lr=1e-6, schedule="constant", warmup_updates=60),
-            mesh=MeshConfig(fsdp=8),
+            mesh=MeshConfig(fsdp=4, tensor=2),  # what launch/plan.py says fits 80 GB
             eval=EvalConfig(every=25, samples=1, greedy=False, limit=128),
             checkpoint=CheckpointConfig(every=25),
         )
