@@ -40,6 +40,7 @@ class Claim:
       low: key of the arm that should have less.
       margin: what the difference must exceed; negative for "no lower than".
       relative: take the difference as a share of `high`'s value.
+      versus: the measure of `low`, if it is another one.
       source: where the paper says so.
     """
 
@@ -49,6 +50,7 @@ class Claim:
     low: str
     margin: float = 0.0
     relative: bool = False
+    versus: str = ""
     source: str = ""
 
 

@@ -63,13 +63,16 @@ def decide(claim: Claim, measures: Measures) -> Outcome:
 
 def _decide_one(claim: Claim, name: str, measures: Measures) -> Outcome:
     high, low = measures[claim.high], measures[claim.low]
+    versus = claim.versus or name
     differences = []
     for seed in sorted(high.keys() & low.keys()):
-        if name in high[seed] and name in low[seed]:
-            a, b = high[seed][name], low[seed][name]
+        if name in high[seed] and versus in low[seed]:
+            a, b = high[seed][name], low[seed][versus]
             differences.append((a - b) / a if claim.relative and a else a - b)
     if not differences:
-        raise ValueError(f"no seed has {name!r} of both {claim.high!r} and {claim.low!r}")
+        raise ValueError(
+            f"no seed has both {name!r} of {claim.high!r} and {versus!r} of {claim.low!r}"
+        )
     mean, start, end = mean_interval(differences)
     verdict: Verdict = "undecided"
     if start > claim.margin:

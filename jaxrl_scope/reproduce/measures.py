@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrl_scope.report.metrics import read_metrics
 
-WINDOW = 5  # updates that a point of the η_R measures averages
+WINDOW = 5  # updates that a measure over a part of a run averages
 
 
 def measure(evaluation: Path, run: Path | None) -> dict[str, float]:
@@ -22,8 +22,10 @@ def measure(evaluation: Path, run: Path | None) -> dict[str, float]:
     Returns:
       `accuracy`, `tokens`, `pass@K`, and with step quality `useful`, `redundant`, `error` (shares)
       and `first_error` (relative position, 1 where there is none); of a run also
-      `greedy`, `accuracy/DIFFICULTY`, `eta_r` and `route` (means over its updates) and `eta_r/I-J`
-      (mean over updates I to J).
+      `greedy`, `accuracy/DIFFICULTY`, `eta_r` and `route` (means over its updates), `eta_r/I-J`
+      (mean over updates I to J), `at_60` and `at_100` (the run's own evaluation after that share of
+      its updates, in percent), and of stage tp `taken_back` and `unused` (shares of tokens in bad
+      thoughts of right and of wrong rollouts, over the last updates) and the same at the `_start`.
     """
     results = json.loads((evaluation / "results.json").read_text())["results"]["overall"]
     out = {"accuracy": results["accuracy"], "tokens": results["mean_tokens"]}
@@ -45,11 +47,28 @@ def of_run(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             out["greedy"] = value
         elif name.startswith("eval/accuracy/"):
             out[name.removeprefix("eval/")] = value
+    evaluated = [row for row in rows if "eval/accuracy" in row]
+    for percent in (60, 100):
+        within = [row for row in evaluated if 100 * row["update"] <= percent * rows[-1]["update"]]
+        if within:
+            out[f"at_{percent}"] = within[-1]["eval/accuracy"]
+    for name, metric in (
+        ("taken_back", "tp/bad_share/correct"),
+        ("unused", "tp/bad_share/incorrect"),
+    ):
+        values = _column(rows, metric)
+        if values:
+            out[name] = float(np.mean(values[-WINDOW:]))
+            out[f"{name}_start"] = float(np.mean(values[:WINDOW]))
     for name, metric in (("eta_r", "eta_r"), ("route", "route/share")):
-        values = [row[metric] for row in rows if row.get(metric) is not None]
+        values = _column(rows, metric)
         if values:
             out[name] = float(np.mean(values))
             if name == "eta_r":
                 for i in range(0, len(values) - WINDOW + 1, WINDOW):
                     out[f"eta_r/{i + 1}-{i + WINDOW}"] = float(np.mean(values[i : i + WINDOW]))
     return out
+
+
+def _column(rows: Sequence[Mapping[str, Any]], metric: str) -> list[float]:
+    return [row[metric] for row in rows if row.get(metric) is not None]

@@ -11,7 +11,10 @@ from jaxrl_scope.report.metrics import read_metrics
 from jaxrl_scope.reproduce.arms import Table, select
 from jaxrl_scope.reproduce.claims import CONFIDENCE, Measures, Outcome, mean_interval
 
-PERCENT = ("accuracy", "greedy", "useful", "redundant", "error", "eta_r", "route", "pass@")
+PERCENT = (
+    *("accuracy", "greedy", "useful", "redundant", "error", "eta_r", "route", "pass@"),
+    *("at_60", "at_100", "taken_back", "unused"),
+)
 MARKS = {"agree": "agrees", "disagree": "DISAGREES", "undecided": "undecided"}
 
 

@@ -1,6 +1,6 @@
-"""The tables that can be reproduced, a function each; paper figures are of SCOPE-RL.
+"""The tables that can be reproduced, a function each.
 
-Tables 1 to 4, 7, 8 and 13.
+Of SCOPE-RL Tables 1 to 4, 7, 8 and 13; of TP-GRPO the claim on updates, and Table 4.
 """
 
 from collections.abc import Callable
@@ -304,6 +304,65 @@ def passk() -> Table:
     )
 
 
+def tp() -> Table:
+    """TP-GRPO against GRPO with the same number of updates and problems."""
+    judged = ("--stage", "tp", "--eval.every", "9")
+    alone = "--tp.only"
+    arms = tuple(
+        Arm(name, f"backtrack-{key}", (*judged, *words), "world-backtrack")
+        for name, key, words in (
+            ("GRPO, judged", "grpo", (alone, "correct", "--tp.alpha", "0")),
+            ("TP-GRPO", "tp", ()),
+            ("right solutions only", "tp-correct", (alone, "correct")),
+            ("wrong solutions only", "tp-incorrect", (alone, "incorrect")),
+        )
+    )
+    grpo, source = "backtrack-grpo", "TP-GRPO"
+    claims = []
+    for arm in arms[1:3]:
+        claims += [
+            Claim(
+                f"{arm.name}: GRPO's final accuracy after 60 % of the updates",
+                ("at_60",),
+                arm.key,
+                grpo,
+                versus="at_100",
+                source=source,
+            ),
+            Claim(
+                f"{arm.name}: no less accurate at the end",
+                ("accuracy",),
+                arm.key,
+                grpo,
+                -0.02,
+                source=source,
+            ),
+            Claim(
+                f"{arm.name}: fewer tokens taken back than at the start",
+                ("taken_back_start",),
+                arm.key,
+                arm.key,
+                versus="taken_back",
+                source=source,
+            ),
+            Claim(f"{arm.name}: fewer than GRPO's", ("taken_back",), grpo, arm.key, source=source),
+        ]
+    return Table(
+        title="TP-GRPO against GRPO, 45 updates each",
+        arms=arms,
+        measures=(
+            *("at_60", "at_100", "accuracy", "greedy", "tokens"),
+            *("taken_back_start", "taken_back", "unused_start", "unused"),
+        ),
+        claims=tuple(claims),
+        note="World `world-backtrack`. at_60: accuracy after 60 % of the updates; taken_back: tokens "
+        "of right rollouts in work that they take back themselves; unused: tokens of wrong rollouts "
+        "in work that their answer does not use. Process rewards of weight 0 make the first row GRPO "
+        "with its rollouts judged.",
+        curves=("eval/accuracy", "tp/bad_share/correct", "tp/bad_share/incorrect"),
+    )
+
+
 def _more_accurate(arms: tuple[Arm, ...], high: str, low: str, source: str) -> Claim:
     names = {arm.key: arm.name for arm in arms}
     text = f"{names[high]} more accurate than {names[low]}"
@@ -318,4 +377,5 @@ TABLES: dict[str, Callable[[], Table]] = {
     "qpr": qpr,
     "gspo": gspo,
     "passk": passk,
+    "tp": tp,
 }

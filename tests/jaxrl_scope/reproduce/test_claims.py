@@ -69,6 +69,26 @@ def test_of_several_measures_the_least_favourable_counts():
     assert decide(claim, {"a": a, "b": b}).verdict == "disagree"
 
 
+def test_a_claim_may_set_one_measure_beside_another():
+    claim = Claim("sooner", ("at_60",), "b", "a", versus="at_100")
+    a = {0: {"at_100": 0.5}, 1: {"at_100": 0.6}, 2: {"at_60": 0.6}}
+    b = {0: {"at_60": 0.6}, 1: {"at_60": 0.71}, 2: {"at_60": 0.6}}
+    outcome = decide(claim, {"a": a, "b": b})
+    assert (outcome.num_seeds, outcome.verdict) == (2, "agree")
+    assert outcome.difference == pytest.approx(0.105)
+
+
+def test_measures_of_stage_tp_and_of_parts_of_a_run():
+    rows = [{"update": u, "tp/bad_share/correct": u / 100} for u in range(1, 11)]
+    for update in (2, 6, 8, 10):
+        rows[update - 1]["eval/accuracy"] = update / 10
+    out = of_run(rows)
+    assert (out["at_60"], out["at_100"]) == (0.6, 1.0)
+    assert out["taken_back_start"] == pytest.approx(0.03)
+    assert out["taken_back"] == pytest.approx(0.08)
+    assert "unused" not in out
+
+
 def test_measures_of_a_run_and_its_evaluation(tmp_path):
     rows = [{"update": 0, "eval/accuracy": 0.1, "eval/accuracy_greedy": 0.0}]
     rows += [{"update": u, "eta_r": u / 10, "route/share": 0.5} for u in range(1, 11)]
