@@ -355,10 +355,10 @@ def tp() -> Table:
             *("taken_back_start", "taken_back", "unused_start", "unused"),
         ),
         claims=tuple(claims),
-        note="World `world-backtrack`. at_60: accuracy after 60 % of the updates; taken_back: tokens "
-        "of right rollouts in work that they take back themselves; unused: tokens of wrong rollouts "
-        "in work that their answer does not use. Process rewards of weight 0 make the first row GRPO "
-        "with its rollouts judged.",
+        note="World `world-backtrack`. at_60: accuracy after 60 % of the updates; taken_back: "
+        "tokens of right rollouts in work that they take back themselves; unused: tokens of wrong "
+        "rollouts in work that their answer does not use. Process rewards of weight 0 make the "
+        "first row GRPO with its rollouts judged.",
         curves=("eval/accuracy", "tp/bad_share/correct", "tp/bad_share/incorrect"),
     )
 
