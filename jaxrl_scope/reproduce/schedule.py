@@ -121,6 +121,8 @@ def _make(
     evaluation = shop.out / "evaluations" / name
     if not (evaluation / "results.json").exists():
         words = ["--preset", "world", "--out", str(evaluation), "--seed", str(seed)]
+        longest = PRESETS[arm.preset]("asr").rollout.max_response_len
+        words += ["--max-response-len", str(longest)]
         words += _policy(arm, by_key, seed, shop)
         log = evaluation.parent / f"{name}.log"
         _call("evaluate", [*words, *arm.evaluate], log, shop, cores)
