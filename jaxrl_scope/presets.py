@@ -22,6 +22,8 @@ from jaxrl_scope.config import (
     StageName,
     TrainConfig,
 )
+from jaxrl_scope.data.code_demos import CodeDemoRates
+from jaxrl_scope.data.code_world_build import CodeWorldConfig
 from jaxrl_scope.data.world_build import WorldConfig
 from jaxrl_scope.data.world_demos import DemoRates
 from jaxrl_scope.grading.chat_types import ChatConfig
@@ -79,6 +81,18 @@ def code_world(stage: StageName) -> TrainConfig:
         optimizer=OptimizerConfig(lr=5e-4, warmup_updates=3, b2=0.95),
         eval=EvalConfig(every=15, samples=4),
         checkpoint=CheckpointConfig(every=10),
+    )
+
+
+def code_world_short(stage: StageName) -> TrainConfig:
+    """The built-in code world with 3 or 4 steps and fewer slips, where chains come out right."""
+    config = code_world(stage)
+    return dataclasses.replace(
+        config,
+        preset="code-world-short",
+        updates=24,
+        code_world=CodeWorldConfig(lengths=(3, 4), rates=CodeDemoRates(slip=0.20)),
+        eval=EvalConfig(every=12, samples=8),
     )
 
 
@@ -214,6 +228,7 @@ PRESETS: dict[str, Callable[[StageName], TrainConfig]] = {
     "world": world,
     "world-verbose": world_verbose,
     "code-world": code_world,
+    "code-world-short": code_world_short,
     "world-gate": world_gate,
     "world-backtrack": world_backtrack,
     "qwen3-8b-dapo": _qwen3("8B", "dapo"),

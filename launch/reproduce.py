@@ -9,6 +9,7 @@ are kept under --out and shared between the tables; the same command goes on whe
 """
 
 import dataclasses
+import math
 import os
 import signal
 import sys
@@ -73,9 +74,10 @@ def reproduce(config: ReproduceConfig) -> str:
         nonlocal done
         done += 1
         left = (time.monotonic() - began) / done * (total - done)
+        name = table.measures[0]
         print(
-            f"[{done}/{total}] {arm.name}, seed {seed}: accuracy {values['accuracy']:.3f}, "
-            f"{values['tokens']:.1f} tokens ({seconds:.0f} s; about {left / 60:.0f} min left)",
+            f"[{done}/{total}] {arm.name}, seed {seed}: {name} {values.get(name, math.nan):.3f} "
+            f"({seconds:.0f} s; about {left / 60:.0f} min left)",
             flush=True,
         )
 

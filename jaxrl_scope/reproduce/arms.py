@@ -16,7 +16,8 @@ class Arm:
         warm-started model.
       preset: preset of the run and of what it starts from.
       start: key of the arm whose best checkpoint this one starts from; "" for the warm start.
-      evaluate: more arguments of launch/evaluate.py; arms that differ in them need other keys.
+      evaluate: more arguments of launch/evaluate.py; arms that differ in them need other keys. None
+        takes all measures from the run itself.
       shown: whether the tables show it; an arm may be there only for others to start from.
     """
 
@@ -25,7 +26,7 @@ class Arm:
     train: tuple[str, ...] = ()
     preset: str = "world"
     start: str = ""
-    evaluate: tuple[str, ...] = ()
+    evaluate: tuple[str, ...] | None = ()
     shown: bool = True
 
 
@@ -83,6 +84,8 @@ class Table:
         if unknown or len(set(keys)) < len(keys):
             raise ValueError(f"table {self.title!r}: arms {keys}, of which unknown: {unknown}")
         for i, arm in enumerate(self.arms):
+            if arm.evaluate is None and not arm.train:
+                raise ValueError(f"arm {arm.key!r} has neither a run nor an evaluation to measure")
             if arm.start and arm.start not in keys[:i]:
                 raise ValueError(f"arm {arm.key!r} stands before {arm.start!r}, its start")
 

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from jaxrl_scope.evaluate.graft_probe import compare_runs
 from jaxrl_scope.report.metrics import read_metrics
 
 WINDOW = 5  # updates that a measure over a part of a run averages
 
 
-def measure(evaluation: Path, run: Path | None) -> dict[str, float]:
+def measure(evaluation: Path | None, run: Path | None) -> dict[str, float]:
     """All measures of one arm and seed.
 
     Args:
-      evaluation: directory that launch/evaluate.py wrote.
+      evaluation: directory that launch/evaluate.py wrote; None if nothing was evaluated.
       run: directory of the run; None if the arm trained nothing.
 
     Returns:
@@ -25,17 +26,38 @@ def measure(evaluation: Path, run: Path | None) -> dict[str, float]:
       `greedy`, `accuracy/DIFFICULTY`, `eta_r` and `route` (means over its updates), `eta_r/I-J`
       (mean over updates I to J), `at_60` and `at_100` (the run's own evaluation after that share of
       its updates, in percent), and of stage tp `taken_back` and `unused` (shares of tokens in bad
-      thoughts of right and of wrong rollouts, over the last updates) and the same at the `_start`.
+      thoughts of right and of wrong rollouts, over the last updates) and the same at the `_start`,
+      and of stage graft `pass/tN` (pass rate of step N on the own prefix) and `pass/all` (all steps
+      of a rollout) over the last updates, and the same at the `_start`.
     """
+    out = {} if evaluation is None else of_evaluation(evaluation)
+    if run is not None:
+        out |= of_run(read_metrics(run / "metrics.jsonl"))
+        if (run / "ledger.jsonl").exists():
+            out |= of_ledger(run)
+    return {name: float(value) for name, value in out.items() if value is not None}
+
+
+def of_evaluation(evaluation: Path) -> dict[str, Any]:
+    """The measures that come from launch/evaluate.py; None where there is no value."""
     results = json.loads((evaluation / "results.json").read_text())["results"]["overall"]
     out = {"accuracy": results["accuracy"], "tokens": results["mean_tokens"]}
     out |= {f"pass@{k}": entry["value"] for k, entry in results["pass_at_k"].items()}
     if quality := results.get("quality"):
         out |= {name: quality["shares"][name] for name in ("useful", "redundant", "error")}
         out["first_error"] = quality["first_error"]
-    if run is not None:
-        out |= of_run(read_metrics(run / "metrics.jsonl"))
-    return {name: float(value) for name, value in out.items() if value is not None}
+    return out
+
+
+def of_ledger(run: Path) -> dict[str, float]:
+    """Pass rates by step number from the ledger of a run of stage graft."""
+    (rates,) = compare_runs([run], WINDOW).values()
+    out = {}
+    for when, place, suffix in (("first", 0, "_start"), ("last", 1, "")):
+        for t, rate in enumerate(rates[when], start=1):
+            out[f"pass/t{t}{suffix}"] = rate.share
+        out[f"pass/all{suffix}"] = rates["end_to_end"][place].share
+    return out
 
 
 def of_run(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from jaxrl_scope.reproduce.claims import CONFIDENCE, Measures, Outcome, mean_int
 
 PERCENT = (
     *("accuracy", "greedy", "useful", "redundant", "error", "eta_r", "route", "pass@"),
-    *("at_60", "at_100", "taken_back", "unused"),
+    *("at_60", "at_100", "taken_back", "unused", "pass/"),
 )
 MARKS = {"agree": "agrees", "disagree": "DISAGREES", "undecided": "undecided"}
 

@@ -118,6 +118,8 @@ def _make(
         if (run / "config.json").exists():
             words.append("--resume")
         _call("train", [*words, *shop.extra], run.parent / f"{name}.log", shop, cores)
+    if arm.evaluate is None:
+        return measure(None, run)
     evaluation = shop.out / "evaluations" / name
     if not (evaluation / "results.json").exists():
         words = ["--preset", "world", "--out", str(evaluation), "--seed", str(seed)]

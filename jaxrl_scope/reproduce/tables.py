@@ -1,6 +1,7 @@
 """The tables that can be reproduced, a function each.
 
-Of SCOPE-RL Tables 1 to 4, 7, 8 and 13; of TP-GRPO the claim on updates, and Table 4.
+Of SCOPE-RL Tables 1 to 4, 7, 8 and 13; of TP-GRPO the claim on updates, and Table 4; of GRAFT its
+predictions.
 """
 
 from collections.abc import Callable
@@ -363,6 +364,53 @@ def tp() -> Table:
     )
 
 
+def graft() -> Table:
+    """The four arms of GRAFT and the two comparators, on the same ledger."""
+    words = ("--stage", "graft", "--graft.credit")
+    arms = tuple(
+        Arm(name, f"graft-{credit}", (*words, credit), "code-world-short", evaluate=None)
+        for name, credit in (
+            ("A (SciWalker)", "A"),
+            ("B (A, r + λ r̃)", "B"),
+            ("C (A, prefix held)", "C"),
+            ("D (B and C)", "D"),
+            ("GiGPO", "gigpo"),
+            ("BEACON", "beacon"),
+        )
+    )
+    chains = ("pass/all",)
+    gains = (
+        Claim(
+            f"A gains at step {t}",
+            (f"pass/t{t}",),
+            "graft-A",
+            "graft-A",
+            versus=f"pass/t{t}_start",
+            source="P2 says no" if t >= 3 else "P2 says yes",
+        )
+        for t in range(1, 5)
+    )
+    no_worse = (
+        Claim(f"D no worse than {low}", chains, "graft-D", f"graft-{low}", -0.02, source="P3")
+        for low in ("B", "C")
+    )
+    better = (
+        Claim(f"D passes more chains than {name}", chains, "graft-D", f"graft-{key}")
+        for name, key in (("A", "A"), ("GiGPO", "gigpo"), ("BEACON", "beacon"))
+    )
+    steps = tuple(f"pass/t{t}" for t in range(1, 5))
+    return Table(
+        title="Step credit in multi-step code, 24 updates each",
+        arms=arms,
+        measures=("pass/all_start", "pass/all", *steps, "greedy"),
+        claims=(*gains, *no_worse, *better),
+        note="World `code-world-short`. pass/tN: rollouts of the last 5 updates whose step N "
+        "passes on their own prefix, pass/all: all steps; _start: of the first 5 updates; greedy: "
+        "whole chains on validation problems.",
+        curves=("graft/end_to_end", "graft/step_pass"),
+    )
+
+
 def _more_accurate(arms: tuple[Arm, ...], high: str, low: str, source: str) -> Claim:
     names = {arm.key: arm.name for arm in arms}
     text = f"{names[high]} more accurate than {names[low]}"
@@ -378,4 +426,5 @@ TABLES: dict[str, Callable[[], Table]] = {
     "gspo": gspo,
     "passk": passk,
     "tp": tp,
+    "graft": graft,
 }

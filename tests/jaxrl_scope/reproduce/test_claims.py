@@ -120,6 +120,33 @@ def test_measures_of_a_run_and_its_evaluation(tmp_path):
     }
 
 
+def test_measures_of_a_ledger(tmp_path):
+    def row(update: int, rollout: int, passed: list[int], tau: int) -> str:
+        entry = {"update": update, "problem": "p", "rollout": rollout, "r": passed, "tau": tau}
+        return json.dumps(entry) + "\n"
+
+    run = tmp_path / "graft-D-s0"
+    run.mkdir()
+    (run / "metrics.jsonl").write_text('{"update": 0}\n')
+    # Half of the rollouts pass step 2 at first, all in the last five updates.
+    rows = [row(u, 0, [1, 1], 3) + row(u, 1, [1, 0], 2) for u in range(1, 6)]
+    rows += [row(u, g, [1, 1], 3) for u in range(6, 11) for g in range(2)]
+    (run / "ledger.jsonl").write_text("".join(rows))
+    assert measure(None, run) == {
+        "pass/t1_start": 1.0,
+        "pass/t2_start": 0.5,
+        "pass/all_start": 0.5,
+        "pass/t1": 1.0,
+        "pass/t2": 1.0,
+        "pass/all": 1.0,
+    }
+
+
+def test_an_arm_without_run_and_evaluation_is_refused():
+    with pytest.raises(ValueError, match="neither a run nor an evaluation"):
+        Table("t", (Arm("A", "a", evaluate=None),), ("accuracy",), ())
+
+
 def test_markdown_and_json_show_every_shown_arm():
     table = Table(
         title="t",
