@@ -118,6 +118,8 @@ def _make(
         if (run / "config.json").exists():
             words.append("--resume")
         _call("train", [*words, *shop.extra], run.parent / f"{name}.log", shop, cores)
+        if not is_finished(run):
+            raise RunFailedError(f"{run} was stopped before its last update; run again to go on")
     if arm.evaluate is None:
         return measure(None, run)
     evaluation = shop.out / "evaluations" / name

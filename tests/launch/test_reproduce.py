@@ -27,7 +27,8 @@ TRAIN = """
         sys.exit("the policy went away")
     if "--model.path" in words:
         assert (pathlib.Path(value("--model.path")) / "metrics.jsonl").exists()
-    rows = [{"update": u, "eta_r": 0.5, "eval/accuracy": 0.1 * u} for u in range(3)]
+    stopped = "--stop" in words and "--resume" not in words
+    rows = [{"update": u, "eta_r": 0.5, "eval/accuracy": 0.1 * u} for u in range(2 if stopped else 3)]
     (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in rows))
 """
 EVALUATE = """
@@ -91,6 +92,13 @@ def test_a_failed_run_is_named_and_resumed_by_the_same_command(programs, monkeyp
     assert run(programs, "--jobs", "1") == 0
     calls = (programs / "out" / "runs" / "calls").read_text().splitlines()
     assert calls.count("one-s0 resumed") == 1
+
+
+def test_a_run_that_saved_and_ended_early_is_not_evaluated(programs, monkeypatch, capsys):
+    monkeypatch.setitem(reproduce.TABLES, "small", lambda: table("--stop"))
+    assert run(programs, "--jobs", "1") == 1
+    assert "stopped before its last update" in capsys.readouterr().err
+    assert not (programs / "out" / "evaluations" / "one-s0").exists()
 
 
 def test_bad_input(capsys):
