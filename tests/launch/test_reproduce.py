@@ -27,8 +27,8 @@ TRAIN = """
         sys.exit("the policy went away")
     if "--model.path" in words:
         assert (pathlib.Path(value("--model.path")) / "metrics.jsonl").exists()
-    stopped = "--stop" in words and "--resume" not in words
-    rows = [{"update": u, "eta_r": 0.5, "eval/accuracy": 0.1 * u} for u in range(2 if stopped else 3)]
+    last = 1 if "--stop" in words and "--resume" not in words else 2
+    rows = [{"update": u, "eta_r": 0.5, "eval/accuracy": 0.1 * u} for u in range(last + 1)]
     (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\\n" for row in rows))
 """
 EVALUATE = """
