@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from jaxrl_scope.evaluate.policy import load_policy
+from jaxrl_scope.train.loop import Trainer
 from launch.train import main
 
 TINY = [
@@ -107,6 +108,24 @@ def test_killed_in_a_phase_and_resumed(phase, count, finished, cache, tmp_path):
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()[-2000:]
     assert main([*words, "--resume"]) == 0
     assert_same_parameters(run, finished)
+
+
+@pytest.mark.slow
+def test_phases_of_one_update_are_the_on_policy_path(cache, tmp_path, monkeypatch):
+    assert main(arguments(tmp_path / "plain", cache, "--updates", "3")) == 0
+    start = Trainer.__init__
+
+    def with_pipeline(self, *args, **kwargs):
+        start(self, *args, **kwargs)
+        assert self._pipeline is None
+        self._pipeline = self._make_pipeline()
+
+    monkeypatch.setattr(Trainer, "__init__", with_pipeline)
+    assert main(arguments(tmp_path / "phased", cache, "--updates", "3")) == 0
+    assert [row["pipeline/staleness"] for row in rows(tmp_path / "phased")[1:]] == [0, 0, 0]
+    plain, phased = (final_parameters(tmp_path / name) for name in ("plain", "phased"))
+    for a, b in zip(plain, phased, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_stages_that_route_are_refused(cache, tmp_path, capsys):

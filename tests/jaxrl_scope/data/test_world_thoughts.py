@@ -11,9 +11,11 @@ from jaxrl_scope.data.world import draw_chains, to_problem
 from jaxrl_scope.data.world_demos import DemoRates, write_original
 from jaxrl_scope.data.world_labels import label_trace
 from jaxrl_scope.data.world_thoughts import label_thoughts
+from jaxrl_scope.data.world_walk import Walker
 from jaxrl_scope.grading import is_correct
 from jaxrl_scope.grading.judge import StepLabel
 from jaxrl_scope.grading.segment import check_partition
+from jaxrl_scope.presets import PRESETS
 
 N = 61
 PROBLEM = "55 - 3 * 2 + 3 ?"  # 52, 25, 28
@@ -128,3 +130,25 @@ def test_every_error_of_a_right_answer_that_mends_all_is_bad():
             _, steps = label_trace(problem.text, text, modulus=N)
             wrong = [step == StepLabel.ERROR for step in steps]
             assert not any(flag and error for flag, error in zip(good, wrong, strict=False))
+
+
+def test_unused_work_of_wrong_answers_is_mistaken_more_often_than_used_work():
+    # Why sparing unused thoughts does not pay here: it spares mistakes, not sound exploration.
+    rates = PRESETS["world-backtrack"]("tp").world.original
+    rng = np.random.default_rng(0)
+    steps, mistakes = {True: 0, False: 0}, {True: 0, False: 0}
+    for chain in draw_chains(rng, (3, 4), 1000, modulus=N):
+        problem, response = to_problem(chain), write_original(rng, chain, rates)
+        if is_correct(problem.answer, response):
+            continue
+        spans, used = label(problem.text, response, False)
+        walker = Walker(chain)
+        for (start, end), good in zip(spans, used, strict=True):
+            move = walker.move(response[start:end])
+            if move.index is not None:
+                steps[good] += 1
+                mistakes[good] += not move.sound
+    share = {good: mistakes[good] / steps[good] for good in steps}
+    assert min(steps.values()) > 1000
+    assert share[False] == pytest.approx(0.85, abs=0.03)
+    assert share[True] == pytest.approx(0.37, abs=0.03)
