@@ -10,6 +10,7 @@ BENCHMARKS = {
     "rollout": "the in-process sampler, on the work of the peer benchmark (W1)",
     "sandbox": "code sandbox: short executions per second, projected to a GRAFT arm",
     "scaffold": "scaffold construction from recorded replies: speed and memory",
+    "sync": "a weight sync to a real vLLM server, beside plain safetensors",
     "train": "a train step, on the work of the peer benchmark (W2)",
     "verifier": "answer verifier: accuracy and speed on published cases and on rollouts",
 }

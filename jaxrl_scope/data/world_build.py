@@ -44,6 +44,7 @@ class WorldConfig:
       parity: scaffolds also ask for the parity of intermediate results, which can be guessed.
       width: of the model's residual stream.
       layers: of the model.
+      head_dim: width of an attention head; it divides `width`. vLLM on a CPU takes no less than 32.
       warm_start: how the model imitates the demonstrations.
       seed: draws problems, demonstrations and initial weights.
     """
@@ -59,6 +60,7 @@ class WorldConfig:
     parity: bool = False
     width: int = 64
     layers: int = 2
+    head_dim: int = 16
     warm_start: WarmStartConfig = WarmStartConfig()
     seed: int = 0
 
@@ -69,6 +71,11 @@ class WorldConfig:
             raise ValueError("world: the tokenizer has labels for chains of at most 8 operations")
         if self.parity and max(self.train_lengths + self.eval_lengths) > 5:
             raise ValueError("world: with parity it has labels for at most 5 operations")
+        if self.head_dim < 2 or self.head_dim % 2 or self.width % self.head_dim:
+            raise ValueError(
+                f"world.head_dim must be even and divide world.width; got {self.head_dim} and "
+                f"{self.width}"
+            )
 
     @property
     def digest(self) -> str:
@@ -85,9 +92,9 @@ class WorldConfig:
             num_layers=self.layers,
             embed_dim=self.width,
             mlp_dim=3 * self.width,
-            num_q_heads=self.width // 16,
-            num_kv_heads=max(1, self.width // 32),
-            head_dim=16,
+            num_q_heads=self.width // self.head_dim,
+            num_kv_heads=max(1, self.width // self.head_dim // 2),
+            head_dim=self.head_dim,
             rope_theta=10_000.0,
             tie_embeddings=True,
             max_position=1024,

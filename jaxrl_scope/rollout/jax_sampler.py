@@ -87,6 +87,9 @@ class JaxSampler:
     def rest(self) -> None:
         """Do nothing: the weights are the trainer's."""
 
+    def stop_waiting(self) -> None:
+        """Do nothing: no server is waited for."""
+
     def close(self) -> None:
         """Drop the weights."""
         del self._model, self._layers

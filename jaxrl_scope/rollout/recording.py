@@ -50,6 +50,10 @@ class RecordingSampler:
         """Let the other sampler rest."""
         self._sampler.rest()
 
+    def stop_waiting(self) -> None:
+        """Let the other sampler stop waiting."""
+        self._sampler.stop_waiting()
+
     def close(self) -> None:
         """Close the other sampler."""
         self._sampler.close()
@@ -115,6 +119,9 @@ class ReplaySampler:
 
     def rest(self) -> None:
         """Nothing is held."""
+
+    def stop_waiting(self) -> None:
+        """Nothing is waited for."""
 
     def close(self) -> None:
         """Nothing to release."""

@@ -94,6 +94,10 @@ class Sampler(Protocol):
         """Give up what the trainer needs during an update; the next `generate` takes it back."""
         ...
 
+    def stop_waiting(self) -> None:
+        """The run is to end: from now on `generate` fails where it would wait for a server."""
+        ...
+
     def close(self) -> None:
         """Release processes and memory."""
         ...

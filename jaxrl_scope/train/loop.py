@@ -231,6 +231,7 @@ class Trainer:
 
     def _request_stop(self) -> None:
         self._stop = True
+        self._tools.sampler.stop_waiting()
 
 
 @contextlib.contextmanager

@@ -84,6 +84,7 @@ class Fleet:
         self._sync_lock = threading.Lock()  # no version changes while a server is being revived
         self._current: tuple[Path, int] | None = None
         self._closed = False
+        self._impatient = False
         self.num_restarts = 0
         self.servers = [
             Server(client, start(i) if start else None) for i, client in enumerate(clients)
@@ -99,7 +100,7 @@ class Fleet:
         """Take the least busy server for one request; waits while all are full or being revived.
 
         Raises:
-          NoServerError: none is left.
+          NoServerError: none is left, or none is up and `stop_waiting` was called.
         """
         with self._change:
             while not (able := [s for s in self.servers if self._able(s)]):
@@ -107,6 +108,11 @@ class Fleet:
                     raise NoServerError(
                         "every vLLM server is gone; see their logs under RUN/vllm. The last "
                         "checkpoint is intact: go on with --resume"
+                    )
+                if self._impatient and not any(server.ready for server in self.servers):
+                    raise NoServerError(
+                        "told to stop while no vLLM server was up; the last checkpoint is intact: "
+                        "go on with --resume"
                     )
                 self._change.wait(1.0)
             server = min(able, key=lambda s: s.in_flight)
@@ -117,6 +123,10 @@ class Fleet:
             with self._change:
                 server.in_flight -= 1
                 self._change.notify_all()
+
+    def stop_waiting(self) -> None:
+        """From now on, wait for busy servers only; safe to call from a signal handler."""
+        self._impatient = True  # seen within a second; the lock may be held by this very thread
 
     def _able(self, server: Server) -> bool:
         return server.ready and server.in_flight < self._max_in_flight

@@ -227,6 +227,10 @@ class VllmSampler:
             self._fleet.each_ready(lambda server: server.client.wake())
             self._asleep = False
 
+    def stop_waiting(self) -> None:
+        """Let `generate` fail, instead of waiting, while no server is up."""
+        self._fleet.stop_waiting()
+
     def close(self) -> None:
         """Stop the servers that are ours."""
         self._fleet.close()

@@ -1,6 +1,7 @@
 """The trainer's side of vLLM rollouts against servers that fail on purpose; no vLLM here."""
 
 import dataclasses
+import threading
 import time
 
 import jax
@@ -95,6 +96,18 @@ def test_without_a_server_the_run_stops(make, fakes, model):
     fakes[0].fail |= {"/inference/v1/generate": "gone", "/health": "gone"}
     with pytest.raises(NoServerError, match="--resume"):
         sampler.generate(REQUESTS[:1], PARAMS)
+
+
+def test_told_to_stop_it_waits_for_no_server_to_come_back(make, fakes, model):
+    sampler = make(fakes[:1], dataclasses.replace(SETTINGS, start_timeout_s=60.0))
+    sampler.load(model, 0)
+    fakes[0].fail |= {"/inference/v1/generate": "gone", "/health": "gone"}
+    timer = threading.Timer(0.5, sampler.stop_waiting)
+    timer.start()
+    began = time.monotonic()
+    with pytest.raises(NoServerError, match=r"told to stop[\s\S]*--resume"):
+        sampler.generate(REQUESTS[:1], PARAMS)
+    assert time.monotonic() - began < 10
 
 
 def test_a_server_on_other_weights_gets_the_right_ones_before_its_next_request(make, fakes, model):

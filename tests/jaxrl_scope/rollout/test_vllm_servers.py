@@ -159,14 +159,10 @@ def test_two_servers_are_one_and_divide_the_work(tied, two):
     np.testing.assert_allclose(both.logprobs, one.logprobs, atol=1e-4)
 
 
-def server_pids(log_folder):
-    """Processes of the servers that log into `log_folder`, by the port on their command line."""
-    found = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True).stdout
-    return [
-        int(line.split()[0])
-        for line in found.splitlines()
-        if str(log_folder) in line and "vllm.entrypoints" in line and "guard" not in line
-    ]
+def server_pid(server) -> int:
+    """Process of a server of ours: the only child of its guard (vLLM renames itself)."""
+    guard = str(server.process._guard.pid)
+    return int(subprocess.check_output(["ps", "-o", "pid=", "--ppid", guard]))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
@@ -176,7 +172,7 @@ def test_a_server_killed_or_hung_in_the_middle_of_a_batch_loses_no_group(two, nu
     two._config = dataclasses.replace(two._config, attempts=4)
     for server in two._fleet.servers:
         server.client._timeout_s = 8.0
-    victim = server_pids(two._sync_dir.parent / "vllm")[0]
+    victim = server_pid(two._fleet.servers[0])
     batch = [Request(PROMPT[: 3 + i % 6], key=100 + i) for i in range(40)]
     threading.Timer(0.1, os.kill, (victim, number)).start()
     rollouts = two.generate(batch, dataclasses.replace(SAMPLED, max_response_len=48))
