@@ -105,6 +105,9 @@ class RolloutConfig:
       engine: "jax" samples in the trainer's process; "vllm" on vLLM servers, which the trainer
         starts unless `urls` are given.
       urls: vLLM servers that run already, "http://host:8000"; they see the weights' directory.
+      ahead: make the next batch on the servers while the trainer learns from this one. Rollouts
+        are then one version old, which the importance weights of `loss.tis_cap` correct for; the
+        first batch after `--resume` is not, so that a resumed run is another one.
       vllm: the servers.
     """
 
@@ -115,6 +118,7 @@ class RolloutConfig:
     replay: str = ""
     engine: Literal["jax", "vllm"] = "jax"
     urls: tuple[str, ...] = ()
+    ahead: bool = False
     vllm: VllmConfig = VllmConfig()
 
 
@@ -295,6 +299,23 @@ class TrainConfig:
         for url in rollout.urls:
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"rollout.urls holds URLs such as http://host:8000, got {url!r}")
+        if not rollout.ahead:
+            return
+        if rollout.engine != "vllm" or rollout.vllm.placement != "split":
+            raise ValueError(
+                "rollout.ahead generates during the update: it needs --rollout vllm with "
+                "rollout.vllm.placement split"
+            )
+        if self.pipeline.update_interval > 1:
+            raise ValueError(
+                "rollout.ahead and pipeline.update_interval > 1 are two ways to be off-policy; "
+                "leave one out"
+            )
+        if not self.policy_loss.tis_cap:
+            raise ValueError(
+                "rollout.ahead learns from rollouts of older weights, which only the importance "
+                "weights correct for: leave loss.tis_cap out, or set it above 0"
+            )
 
     @property
     def policy_loss(self) -> LossConfig:

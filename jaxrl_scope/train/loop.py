@@ -19,6 +19,7 @@ from jaxrl_scope.report.progress import Reporter
 from jaxrl_scope.report.samples import SampleWriter
 from jaxrl_scope.stages.phased import PhasedStage
 from jaxrl_scope.stages.select import make_stage
+from jaxrl_scope.train.ahead import Ahead
 from jaxrl_scope.train.checkpoint import Checkpoints, Progress
 from jaxrl_scope.train.experience import Experience, save_experience
 from jaxrl_scope.train.optimizer import learning_rate, make_optimizer
@@ -89,6 +90,7 @@ class Trainer:
         self._data = grain.MapDataset.source(inputs.problems).seed(config.seed).shuffle().repeat()
         self._stop = False
         self._pipeline = self._make_pipeline() if config.pipeline.update_interval > 1 else None
+        self._ahead = Ahead(self._collect_aside, config.updates) if config.rollout.ahead else None
 
     def _make_pipeline(self) -> Pipeline:
         config, stage = self.config, self._stage
@@ -138,6 +140,8 @@ class Trainer:
             finally:
                 writer.close()
                 samples.close()
+                if self._ahead:
+                    self._ahead.close()
                 self._stage.close()
                 self._tools.close()
                 self._checkpoints.close()
@@ -155,11 +159,7 @@ class Trainer:
         start = time.perf_counter()
         tools.seconds.clear()
         tools.sampling = dataclasses.replace(tools.sampling, update=update)
-        experience = (
-            self._pipeline.experience(update)
-            if self._pipeline
-            else self._stage.collect(self._batch(update), tools)
-        )
+        experience = self._collect(update)
         if experience is None:
             return None
         tools.sampler.rest()
@@ -170,6 +170,9 @@ class Trainer:
                 self.state, experience, key, config.rollout.group
             )
             self._check_finite(update, metrics, experience)
+        if self._ahead:
+            with tools.timed("wait"):
+                self._ahead.wait()
         with tools.timed("sync"):
             tools.sampler.load(self.state.params, update)
         metrics |= dict(experience.metrics) | tools.sampler.metrics() | {"policy/lr": lr}
@@ -178,6 +181,25 @@ class Trainer:
         if update == config.updates or (config.eval.every and update % config.eval.every == 0):
             metrics |= self._evaluate(update)
         return experience, metrics | {f"time/{name}_s": t for name, t in seconds.items()}
+
+    def _collect(self, update: int) -> Experience | None:
+        """The batch of an update; None if told to stop. With `ahead` the next one is begun."""
+        if self._pipeline:
+            return self._pipeline.experience(update)
+        if self._ahead is None:
+            return self._stage.collect(self._batch(update), self._tools)
+        experience, seconds = self._ahead.take(update)
+        self._tools.seconds |= seconds
+        self._ahead.start(update + 1)
+        return experience
+
+    def _collect_aside(self, update: int) -> tuple[Experience, dict[str, float]]:
+        """A batch made beside an update: with a clock and the sampler's numbers of its own."""
+        sampling = dataclasses.replace(self._tools.sampling, update=update)
+        tools = dataclasses.replace(self._tools, sampling=sampling, seconds={})
+        experience = self._stage.collect(self._batch(update), tools)
+        metrics = dict(experience.metrics) | tools.sampler.metrics()
+        return dataclasses.replace(experience, metrics=metrics), tools.seconds
 
     def _batch(self, update: int) -> list[Problem]:
         """Return the problems of an update: a function of (seed, update) alone."""
