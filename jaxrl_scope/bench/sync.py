@@ -5,7 +5,7 @@ import dataclasses
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ def to_tensors(model: Qwen3, folder: Path) -> dict[str, np.ndarray]:
 
 def measure(
     sampler: VllmSampler, model: Qwen3, folder: Path, rounds: int
-) -> tuple[list[float], list[float], int]:
+) -> tuple[dict[str, list[float]], int]:
     """Sync, and write and read plainly, in turn.
 
     Args:
@@ -41,27 +41,24 @@ def measure(
       rounds: of each.
 
     Returns:
-      Seconds of the syncs, seconds of the plain rounds, and bytes of a version.
+      Seconds of every round, by part: "write" and "servers" of a sync, its "probe" after that, and
+      "safetensors", which writes and reads; and the bytes of a version.
     """
     tensors = to_tensors(model, folder / "layout")
     path = folder / "plain.safetensors"
-
-    def plain() -> None:
+    seconds: dict[str, list[float]] = {}
+    for version in range(1, rounds + 1):
+        sampler.metrics()
+        sampler.load(model, version)
+        metrics = sampler.metrics()
+        for part in ("write", "servers", "probe"):
+            seconds.setdefault(part, []).append(metrics[f"sync/{part}_s"])
+        began = time.perf_counter()
         save_file(tensors, path)
         load_file(path)
+        seconds.setdefault("safetensors", []).append(time.perf_counter() - began)
         path.unlink()
-
-    syncs, plains = [], []
-    for version in range(1, rounds + 1):
-        syncs.append(_seconds(lambda version=version: sampler.load(model, version)))
-        plains.append(_seconds(plain))
-    return syncs, plains, sum(x.nbytes for x in tensors.values())
-
-
-def _seconds(call: Callable[[], None]) -> float:
-    began = time.perf_counter()
-    call()
-    return time.perf_counter() - began
+    return seconds, sum(x.nbytes for x in tensors.values())
 
 
 def main(argv: Sequence[str]) -> None:
@@ -85,12 +82,15 @@ def main(argv: Sequence[str]) -> None:
             run_dir=folder / "run",
         )
         try:
-            syncs, plains, size = measure(sampler, model, folder, args.rounds)
+            seconds, size = measure(sampler, model, folder, args.rounds)
         finally:
             sampler.close()
-    sync, plain = statistics.median(syncs), statistics.median(plains)
+    median = {part: statistics.median(values) for part, values in seconds.items()}
+    sync = statistics.median(np.add(seconds["write"], seconds["servers"]).tolist())
+    plain = median["safetensors"]
     print(
-        f"{args.model}, {args.dtype}, {size / 1e9:.2f} GB: sync {sync:.2f} s (written, read by the "
-        f"server, probed), safetensors written and read {plain:.2f} s; ratio {sync / plain:.2f} "
-        f"(medians of {args.rounds})"
+        f"{args.model}, {args.dtype}, {size / 1e9:.2f} GB, medians of {args.rounds}: sync "
+        f"{sync:.2f} s (written {median['write']:.2f}, on the server {median['servers']:.2f}); "
+        f"safetensors written and read {plain:.2f} s; ratio {sync / plain:.2f}; the probe after "
+        f"it {median['probe']:.2f} s"
     )

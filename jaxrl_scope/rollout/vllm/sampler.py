@@ -1,13 +1,16 @@
 """The vLLM sampler: token ids in, token ids with log-probabilities and weight version out."""
 
+import contextlib
 import hashlib
 import shutil
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -20,6 +23,7 @@ from models import Qwen3, response_logprobs
 
 _NAN_LOGPROB = -9999.0  # what vLLM sends for NaN, and for anything below
 _PROBE = SamplingParams(num_rollouts=4, max_response_len=32)
+_response_logprobs = jax.jit(response_logprobs)
 
 
 class ProbeError(RolloutError):
@@ -145,6 +149,12 @@ class VllmSampler:
         with self._lock:
             self._metrics[name] = self._metrics.get(name, 0.0) + value
 
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self._add(name, time.perf_counter() - start)
+
     def load(self, params: object, version: int) -> None:
         """Make `params` (a `Qwen3`) version `version` on every server, and check that it arrived.
 
@@ -157,15 +167,18 @@ class VllmSampler:
         folder = self._sync_dir / f"v{version}"
         if folder.exists():  # the same version again, after a resume: written anew
             shutil.rmtree(folder)
-        write_weights(folder, params, version, self._dtype)
+        with self._timed("sync/write_s"):
+            write_weights(folder, params, version, self._dtype)
         self._wake()
-        self._fleet.sync(folder, version)
+        with self._timed("sync/servers_s"):
+            self._fleet.sync(folder, version)
         self._version = version
         for old in self._sync_dir.glob("v*"):
             if old != folder:
                 shutil.rmtree(old, ignore_errors=True)
         if self._probe is not None:
-            self._check_probe(params)
+            with self._timed("sync/probe_s"):
+                self._check_probe(params)
 
     def set_probe(self, prompt_ids: np.ndarray) -> None:
         """Choose the prompt whose responses are scored by both sides after every sync."""
@@ -269,7 +282,7 @@ def _score(model: Qwen3, request: Request, out: Rollouts) -> np.ndarray:
     """[n, T] float32 log-probabilities of the probe's responses under the trainer's weights."""
     rows = out.response_len.shape[1]
     prompt = np.asarray(request.prompt_ids)[None].repeat(rows, axis=0)
-    logprobs, _ = response_logprobs(
+    logprobs, _ = _response_logprobs(
         model,
         jnp.asarray(prompt),
         jnp.full((rows,), prompt.shape[1], jnp.int32),

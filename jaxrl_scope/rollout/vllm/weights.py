@@ -8,6 +8,7 @@ without a marker does not exist to readers.
 import dataclasses
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,22 +96,35 @@ def check_model(manifest: Manifest, config: Any) -> None:
 def read_groups(folder: Path, manifest: Manifest) -> Iterator[dict[str, np.ndarray]]:
     """Yield the tensors a layer at a time (what stands outside the layers as groups of its own).
 
-    No more than one group is in memory. Tensor-parallel workers of a host read the same files, so
-    that all but the first are served from the page cache.
+    The next group is read while the caller works on one, so that two are in memory and no more.
+    Tensor-parallel workers of a host read the same files: all but the first get them from the page
+    cache.
     """
     groups: dict[str, list[str]] = {}
     for name in manifest.tensors:
         groups.setdefault(_group(name), []).append(name)
-    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+    with (
+        ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader,
+        ThreadPoolExecutor(1, thread_name_prefix="weights") as thread,
+    ):
+        ahead = None
         for names in groups.values():
-            yield reader.restore(
-                folder / TENSORS,
-                args=ocp.args.PyTreeRestore(
-                    item=dict.fromkeys(names, 0),
-                    restore_args={n: ocp.RestoreArgs(restore_type=np.ndarray) for n in names},
-                    partial_restore=True,
-                ),
-            )
+            this, ahead = ahead, thread.submit(_restore, reader, folder / TENSORS, names)
+            if this is not None:
+                yield this.result()
+        if ahead is not None:
+            yield ahead.result()
+
+
+def _restore(reader: ocp.Checkpointer, path: Path, names: list[str]) -> dict[str, np.ndarray]:
+    return reader.restore(
+        path,
+        args=ocp.args.PyTreeRestore(
+            item=dict.fromkeys(names, 0),
+            restore_args={name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names},
+            partial_restore=True,
+        ),
+    )
 
 
 def _group(name: str) -> str:
