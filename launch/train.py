@@ -31,6 +31,7 @@ from jaxrl_scope.rollout.vllm.client import RolloutError
 from jaxrl_scope.rollout.vllm.placement import trainer_env
 from jaxrl_scope.stages.graft import PassRateGuardError
 from jaxrl_scope.stages.propositions import PropositionError
+from jaxrl_scope.train.allocator import keep_freed_memory
 from jaxrl_scope.train.checkpoint import CheckpointError
 from jaxrl_scope.train.loop import Result, Trainer, TrainingError
 from jaxrl_scope.train.pipeline import PipelineError
@@ -121,6 +122,8 @@ def main(argv: list[str]) -> int:
                 os.environ.setdefault(name, value)
         jax.config.update("jax_compilation_cache_dir", str(cache_directory(config) / "compiled"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
+        if jax.default_backend() == "cpu":
+            keep_freed_memory()
         if config.stage == "scope":
             train_scope(config, argv)
         else:
