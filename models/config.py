@@ -128,7 +128,14 @@ class RopeScaling:
 # Fields of an HF config that do not change what the model computes.
 _INERT = {
     *("architectures", "transformers_version", "torch_dtype", "dtype", "use_cache", "model_type"),
-    *("_name_or_path", "name_or_path", "_attn_implementation", "is_llama_config"),
+    *(
+        "_name_or_path",
+        "_model_name_or_path",
+        "name_or_path",
+        "unk_token_id",
+        "_attn_implementation",
+        "is_llama_config",
+    ),
     *("transformers.js_config", "max_window_layers", "sliding_window", "initializer_range"),
     *("bos_token_id", "eos_token_id", "pad_token_id", "output_attentions", "return_dict"),
     *("output_hidden_states", "id2label", "label2id", "problem_type", "chunk_size_feed_forward"),
@@ -341,6 +348,7 @@ class ModelConfig:
 
 
 def _from_checked_hf(kind: str, hf: Mapping[str, Any]) -> ModelConfig:
+    # Where a field is left out, what the config classes of transformers take holds.
     max_position = int(hf.get("max_position_embeddings") or 40_960)
     rope = hf.get("rope_parameters") or hf.get("rope_scaling") or {}
     theta = (hf.get("rope_parameters") or {}).get("rope_theta", hf.get("rope_theta"))
@@ -356,8 +364,10 @@ def _from_checked_hf(kind: str, hf: Mapping[str, Any]) -> ModelConfig:
         embed_dim=int(hf["hidden_size"]),
         mlp_dim=int(hf["intermediate_size"]),
         num_q_heads=num_heads,
-        num_kv_heads=int(hf.get("num_key_value_heads") or num_heads),
-        head_dim=int(hf.get("head_dim") or hf["hidden_size"] // num_heads),
+        num_kv_heads=int(hf.get("num_key_value_heads") or (num_heads if kind == "llama" else 32)),
+        head_dim=int(
+            hf.get("head_dim") or (128 if kind == "qwen3" else hf["hidden_size"] // num_heads)
+        ),
         norm_eps=float(hf.get("rms_norm_eps", 1e-6)),
         rope_theta=float(theta),
         rope_scaling=RopeScaling.from_hf(rope, max_position),

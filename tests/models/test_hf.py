@@ -107,3 +107,25 @@ def test_tensors_that_do_not_fit_are_all_named(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(ValueError, match=r"missing model\.layers\.2.*and \d+ more"):
         load_hf(tmp_path)
+
+
+@pytest.mark.parametrize("family", ["Qwen3Config", "Qwen2Config", "LlamaConfig"])
+def test_fields_left_out_are_those_of_transformers(family):
+    import transformers
+
+    given = {
+        "vocab_size": 99,
+        "hidden_size": 512,
+        "intermediate_size": 96,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 32,
+        "rope_theta": 10_000.0,
+    }
+    config = getattr(transformers, family)(**given)
+    ours = ModelConfig.from_hf(given | {"model_type": config.model_type})
+    theirs = config.to_dict()
+    assert ours.num_kv_heads == theirs["num_key_value_heads"]
+    assert ours.head_dim == (theirs.get("head_dim") or 512 // 32)
+    assert ours.norm_eps == theirs["rms_norm_eps"]
+    assert ours.tie_embeddings == theirs["tie_word_embeddings"]
+    assert ours.out_bias == bool(theirs.get("attention_bias"))
