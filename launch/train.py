@@ -33,6 +33,12 @@ from jaxrl_scope.stages.graft import PassRateGuardError
 from jaxrl_scope.stages.propositions import PropositionError
 from jaxrl_scope.train.allocator import keep_freed_memory
 from jaxrl_scope.train.checkpoint import CheckpointError
+from jaxrl_scope.train.distributed import (
+    check_processes,
+    first_process_first,
+    initialize,
+    process_dir,
+)
 from jaxrl_scope.train.loop import Result, Trainer, TrainingError
 from jaxrl_scope.train.pipeline import PipelineError
 from jaxrl_scope.train.run_dir import choose_run_dir, claim
@@ -42,7 +48,11 @@ from jaxrl_scope.train.sources import cache_directory, locate, make_mesh
 
 
 def prepare(config: TrainConfig) -> Trainer:
-    """Build everything that a run needs; raises ValueError or OSError on bad input."""
+    """Build everything that a run needs; raises ValueError or OSError on bad input.
+
+    With several processes all read the same batch, the first writes into the run directory and the
+    others into RUN/process-N, and all share the checkpoints.
+    """
     run_dir = choose_run_dir(config)
     mesh = make_mesh(config)
     started = time.monotonic()
@@ -57,10 +67,13 @@ def prepare(config: TrainConfig) -> Trainer:
                 flush=True,
             )
 
-    inputs = load_inputs(config, locate(config, show), mesh)
-    claim(run_dir, config)
+    with first_process_first("sources"):  # which may build the world
+        sources = locate(config, show)
+    inputs = load_inputs(config, sources, mesh)
+    own = process_dir(run_dir)
+    claim(own, config)
     print("\n".join(inputs.notes))
-    return Trainer(config, inputs, run_dir, mesh)
+    return Trainer(config, inputs, own, mesh, run_dir / "checkpoints")
 
 
 def report(config: TrainConfig, result: Result, argv: list[str]) -> None:
@@ -90,7 +103,8 @@ def report(config: TrainConfig, result: Result, argv: list[str]) -> None:
 def train(config: TrainConfig, argv: list[str]) -> Result:
     """Run one stage from where it stands to its end, and report."""
     result = prepare(config).run()
-    report(config, result, argv)
+    if jax.process_index() == 0:
+        report(config, result, argv)
     return result
 
 
@@ -120,6 +134,8 @@ def main(argv: list[str]) -> int:
         if config.rollout.engine == "vllm":
             for name, value in trainer_env(config.rollout.vllm, config.mesh.num_devices).items():
                 os.environ.setdefault(name, value)
+        if initialize():
+            check_processes(config)
         jax.config.update("jax_compilation_cache_dir", str(cache_directory(config) / "compiled"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
         if jax.default_backend() == "cpu":

@@ -1,10 +1,11 @@
 """Sharding by one table: axis names of weights and activations -> axes of the mesh."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from flax import nnx
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 Tree = TypeVar("Tree")
@@ -102,6 +103,13 @@ def shard_rows(x: np.ndarray, mesh: Mesh | None) -> jax.Array:
         return jax.device_put(x)
     axes = ("rows", *[None] * (x.ndim - 1))
     return jax.make_array_from_callback(x.shape, NamedSharding(mesh, spec(axes)), lambda i: x[i])
+
+
+def to_host(tree: Any) -> Any:
+    """The arrays of a tree as NumPy arrays, whole on every process that takes part in them."""
+    if all(x.is_fully_addressable or x.is_fully_replicated for x in jax.tree.leaves(tree)):
+        return jax.device_get(tree)
+    return multihost_utils.process_allgather(tree, tiled=True)
 
 
 def constrain_axes(x: jax.Array, axes: tuple[str | None, ...], mesh: Mesh | None) -> jax.Array:

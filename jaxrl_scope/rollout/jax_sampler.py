@@ -11,7 +11,7 @@ import numpy as np
 from jaxrl_scope.rollout.types import Request, Rollouts, SamplingParams
 from models.config import ModelConfig
 from models.decode import KeyValues, decode_step, decode_weights, prefill
-from models.partition import constrain_axes, num_row_shards, shard_rows
+from models.partition import constrain_axes, num_row_shards, shard_rows, to_host
 from models.qwen3 import Layer, Qwen3, logits
 from models.sampling import draw, row_uniforms, take_greedy
 
@@ -189,7 +189,7 @@ class JaxSampler:
         return self._to_rollouts(state, problems, count, group, length)
 
     def _to_rollouts(self, state: State, problems, count, group, length) -> Rollouts:
-        ids, logprobs, lengths, done = jax.device_get(
+        ids, logprobs, lengths, done = to_host(
             (state.ids, state.logprobs, state.length, state.done)
         )
 

@@ -56,9 +56,22 @@ class Trainer:
     """One run, from its inputs to its last checkpoint."""
 
     def __init__(
-        self, config: TrainConfig, inputs: Inputs, run_dir: Path, mesh: jax.sharding.Mesh | None
+        self,
+        config: TrainConfig,
+        inputs: Inputs,
+        run_dir: Path,
+        mesh: jax.sharding.Mesh | None,
+        checkpoints: Path | None = None,
     ):
-        """Set up, and restore the latest checkpoint if the run directory holds one."""
+        """Set up, and restore the latest checkpoint if there is one.
+
+        Args:
+          config: settings.
+          inputs: policy, problems and the rest.
+          run_dir: where this process writes.
+          mesh: devices; None for a single one.
+          checkpoints: directory that all processes of the run share; RUN/checkpoints by default.
+        """
         self.config, self.inputs, self.run_dir = config, inputs, run_dir
         if config.data.batch_problems > len(inputs.problems):
             raise ValueError(
@@ -79,7 +92,8 @@ class Trainer:
             mesh=mesh,
             reference=inputs.model if config.loss.kl_coef > 0 else None,
         )
-        self._checkpoints = Checkpoints((run_dir / "checkpoints").resolve(), config.checkpoint)
+        checkpoints = (checkpoints or run_dir / "checkpoints").resolve()
+        self._checkpoints = Checkpoints(checkpoints, config.checkpoint)
         self.state: TrainState = init_state(params, optimizer, mesh)
         self.progress = Progress(seed=config.seed)
         if self._checkpoints.latest() is not None:

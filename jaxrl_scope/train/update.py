@@ -20,7 +20,7 @@ from jaxrl_scope.train.batching import (
 from jaxrl_scope.train.experience import Experience
 from jaxrl_scope.train.losses import LossConfig, LossInputs, LossOutputs, divide, policy_loss
 from models import ModelConfig, Qwen3, abstract_params, response_logprobs
-from models.partition import constrain, place_abstract, tree_shardings
+from models.partition import constrain, place_abstract, to_host, tree_shardings
 
 
 @jax.tree_util.register_dataclass
@@ -237,7 +237,7 @@ class Updater:
         )
         for (rows, *_), batch in zip(cuts, batches, strict=True):
             width = min(batch.response_ids.shape[1], experience.response_ids.shape[1])
-            out[rows, :width] = np.asarray(self.logprobs(params, batch))[: len(rows), :width]
+            out[rows, :width] = to_host(self.logprobs(params, batch))[: len(rows), :width]
         return out
 
     def _deal(self, num_rows: int, group_size: int, key: jax.Array) -> list[np.ndarray]:
