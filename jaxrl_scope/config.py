@@ -46,12 +46,14 @@ class SourceConfig:
       param_dtype: of the weights that are trained and of the optimizer's moments; "" takes `dtype`.
         Steps of 1e-6 vanish in the rounding of bfloat16 weights: keep these in float32.
       remat: what the backward pass recomputes (`models.ModelConfig.remat`); "" takes the default.
+      attention: "auto" takes cuDNN's kernel on a GPU in half precision, and XLA elsewhere.
     """
 
     path: str = BUILT_IN
     dtype: Literal["", "float32", "bfloat16"] = ""
     param_dtype: Literal["", "float32", "bfloat16"] = ""
     remat: Literal["", "none", "dots", "minimal", "full"] = ""
+    attention: Literal["auto", "xla", "cudnn"] = "auto"
 
     def apply(self, model: ModelConfig) -> ModelConfig:
         """The config of the model as it is trained."""
@@ -61,6 +63,7 @@ class SourceConfig:
             dtype=dtype,
             param_dtype=self.param_dtype or self.dtype or model.param_dtype,
             remat=self.remat or model.remat,
+            attention=self.attention,
         )
 
 

@@ -5,10 +5,13 @@ made, and the backward pass makes the scores again from the stored log-sum-exp: 
 holds more than one block's scores (Dao et al. 2022, arXiv 2205.14135; here in plain XLA).
 """
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+Implementation = Literal["auto", "xla", "cudnn"]
 BLOCK = 64  # queries at a time: on CPU a block of scores should stay in the second-level cache
 MAX_BLOCKS = 16  # longer rows loop inside blocks, so that the compiled program stays small
 MASKED = -1e30  # finite: a row that sees nothing yields a mean of values, not NaN
@@ -19,6 +22,7 @@ def attend(
     k: Float[Array, "R W K H"],
     v: Float[Array, "R W K H"],
     segments: Int[Array, "R W"] | None = None,
+    implementation: Implementation = "auto",
 ) -> Float[Array, "R W Q H"]:
     """Softmax attention of each position over itself and earlier positions of its segment.
 
@@ -27,10 +31,19 @@ def attend(
       k: [R, W, K, H] keys.
       v: [R, W, K, H] values.
       segments: [R, W] int32; None where each row is one segment.
+      implementation: "xla" is the code below; "cudnn" cuDNN's fused kernel, on a GPU; "auto" takes
+        cuDNN's where JAX runs on a GPU and the kernel knows the dtype and the head width.
 
     Returns:
       [R, W, Q, H] in q's dtype. Scores and their softmax are float32.
     """
+    if implementation == "cudnn" or (implementation == "auto" and _cudnn_fits(q)):
+        mask = None
+        if segments is not None:
+            mask = (segments[:, :, None] == segments[:, None, :])[:, None]
+        return jax.nn.dot_product_attention(
+            q, k, v, mask=mask, is_causal=True, implementation="cudnn"
+        )
     rows, width, heads, dim = q.shape
     kv_heads = k.shape[2]
     q = (q * dim**-0.5).astype(q.dtype)
@@ -38,6 +51,11 @@ def attend(
     q = q.reshape(rows, width, kv_heads, heads // kv_heads, dim).transpose(0, 2, 3, 1, 4)
     out = _attend(q, k.swapaxes(1, 2), v.swapaxes(1, 2), segments)
     return out.transpose(0, 3, 1, 2, 4).reshape(rows, width, heads, dim)
+
+
+def _cudnn_fits(q: jax.Array) -> bool:
+    half = q.dtype in (jnp.bfloat16, jnp.float16)
+    return jax.default_backend() == "gpu" and half and q.shape[3] % 8 == 0 and q.shape[3] <= 128
 
 
 @jax.custom_vjp

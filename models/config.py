@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import jax.numpy as jnp
 
+from models.attention import Implementation
+
 MODEL_TYPES = {
     "qwen3": "Qwen3ForCausalLM",
     "qwen2": "Qwen2ForCausalLM",
@@ -187,6 +189,7 @@ class ModelConfig:
       model_type: HF architecture family used on export.
       dtype: dtype of activations and matmul inputs; logits and logprobs are always float32.
       param_dtype: dtype in which weights are stored.
+      attention: implementation of attention over whole rows, see `models.attention.attend`.
       remat: what the backward pass recomputes. "none" keeps all activations; "dots" keeps the
         outputs of weight matmuls; "minimal" keeps per layer only its input and the attention
         output; "full" keeps only each layer's input.
@@ -216,6 +219,7 @@ class ModelConfig:
     dtype: str = "float32"
     param_dtype: str = "float32"
     remat: Remat = "full"
+    attention: Implementation = "auto"
     unroll: int = 1
 
     def __post_init__(self) -> None:

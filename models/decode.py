@@ -83,7 +83,7 @@ def prefill(
     for layer in layers:
         q, k, v = project_qkv(layer, cfg, x, sin, cos)
         cache.append(KeyValues(k.swapaxes(1, 2), v.swapaxes(1, 2)))
-        x = x + project_out(layer, cfg, attend(q, k, v))
+        x = x + project_out(layer, cfg, attend(q, k, v, None, cfg.attention))
         x = x + mlp(layer, cfg, x)
     last = jnp.take_along_axis(x, (prompt_len - 1)[:, None, None], axis=1)[:, 0]
     return rms_norm(last, model.final_norm[...], cfg.norm_eps), cache

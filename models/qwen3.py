@@ -158,7 +158,7 @@ def forward_layer(
 ) -> Float[Array, "R W D"]:
     """One decoder layer on whole rows. `layer` holds one layer's weights, without the L axis."""
     q, k, v = project_qkv(layer, cfg, x, sin, cos)
-    attended = checkpoint_name(attend(q, k, v, segments), "attended")
+    attended = checkpoint_name(attend(q, k, v, segments, cfg.attention), "attended")
     x = x + project_out(layer, cfg, attended)
     return x + mlp(layer, cfg, x)
 

@@ -60,9 +60,12 @@ def load_inputs(config: TrainConfig, sources: Sources, mesh: Mesh | None) -> Inp
         mesh=mesh,
     )
     model_config, model, tokenizer = policy.config, policy.model, policy.tokenizer
-    if config.model.remat:
-        model_config = dataclasses.replace(model_config, remat=config.model.remat)
-        model.cfg = model_config
+    model_config = dataclasses.replace(
+        model_config,
+        remat=config.model.remat or model_config.remat,
+        attention=config.model.attention,
+    )
+    model.cfg = model_config
     prompts = PromptBuilder(
         tokenizer, thinking={"default": None, "on": True, "off": False}[config.data.thinking]
     )

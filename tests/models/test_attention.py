@@ -98,3 +98,41 @@ def test_linear_equals_tensordot(num_in):
     ours, theirs = value_and_gradients(linear), value_and_gradients(jnp.tensordot)
     for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def fused_calls(monkeypatch):
+    """Stands for cuDNN's kernel, which needs a GPU: the same function by XLA, with a note of it."""
+    calls, real = [], jax.nn.dot_product_attention
+
+    def dot_product_attention(*args, implementation, **kwargs):
+        calls.append(implementation)
+        return real(*args, implementation="xla", **kwargs)
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", dot_product_attention)
+    return calls
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_what_cudnn_is_asked_for_is_the_same_attention(packed, fused_calls):
+    keys = jax.random.split(jax.random.key(0), 3)
+    shapes = ((2, 24, 4, 16), (2, 24, 2, 16), (2, 24, 2, 16))
+    q, k, v = (jax.random.normal(key, shape) for key, shape in zip(keys, shapes, strict=True))
+    segments = jnp.array([[0] * 9 + [1] * 15, [3] * 23 + [0]]) if packed else None
+    ours = attention.attend(q, k, v, segments, "xla")
+    assert not fused_calls
+    theirs = attention.attend(q, k, v, segments, "cudnn")
+    assert fused_calls == ["cudnn"]
+    np.testing.assert_allclose(theirs, ours, atol=1e-5)
+
+
+def test_auto_takes_cudnn_on_a_gpu_in_half_precision(fused_calls, monkeypatch):
+    half = [jnp.ones((1, 8, heads, 16), jnp.bfloat16) for heads in (4, 2, 2)]
+    attention.attend(*half)
+    assert not fused_calls
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    attention.attend(*(x.astype(jnp.float32) for x in half))
+    attention.attend(*(jnp.ones((1, 8, heads, 192), jnp.bfloat16) for heads in (4, 2, 2)))
+    assert not fused_calls
+    attention.attend(*half)
+    assert fused_calls == ["cudnn"]
