@@ -56,6 +56,17 @@ def test_arithmetic_is_that_of_the_model(plan):
 
 
 @pytest.mark.slow
+def test_decoding_gathers_neither_weights_nor_cache(plan):
+    # Split over `tensor`, a token costs sums of activations; nothing large changes its place.
+    layer = 2 * (SMALL.num_params - SMALL.vocab_size * SMALL.embed_dim) / SMALL.num_layers
+    traffic = plan.programs["decode"].cost.collective_bytes
+    moved = sum(size for kind, size in traffic.items() if kind != "all-reduce")
+    assert traffic["all-reduce"] > 0
+    assert moved < layer / 2  # what one device would miss of a single layer, bfloat16
+    assert moved < plan.cache / 100
+
+
+@pytest.mark.slow
 def test_advice_names_the_setting_that_helps(plan):
     config = make_config()
     crowded = dataclasses.replace(plan, cache=200 * GB)
