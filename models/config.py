@@ -24,6 +24,16 @@ class UnsupportedConfigError(ValueError):
     """A Hugging Face config asks for something that these models do not compute."""
 
 
+# Parameters without which a rope type means nothing.
+_ROPE_REQUIRED = {
+    "linear": ("factor",),
+    "llama3": (
+        *("factor", "original_max_position_embeddings"),
+        *("low_freq_factor", "high_freq_factor"),
+    ),
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class RopeScaling:
     """Rescaled rotary frequencies, for contexts longer than the model was first trained on.
@@ -50,10 +60,17 @@ class RopeScaling:
 
     @staticmethod
     def from_hf(rope: Mapping[str, Any], max_position: int) -> "RopeScaling | None":
-        """Read HF `rope_parameters` or the older `rope_scaling`; None where it scales nothing."""
+        """Read HF `rope_parameters` or the older `rope_scaling`; None where it scales nothing.
+
+        Raises:
+          UnsupportedConfigError: a kind or a parameter that is not computed, or a missing one.
+        """
         rope = dict(rope)
         kind = rope.pop("rope_type", rope.pop("type", "default"))
         rope.pop("type", None)
+        missing = [name for name in _ROPE_REQUIRED.get(kind, ()) if rope.get(name) is None]
+        if missing:
+            raise UnsupportedConfigError(f"rope_type {kind!r} needs {', '.join(missing)}.")
         rope.pop("rope_theta", None)
         if kind == "default":
             known: tuple[str, ...] = ()
@@ -353,11 +370,9 @@ class ModelConfig:
 
 def _from_checked_hf(kind: str, hf: Mapping[str, Any]) -> ModelConfig:
     # Where a field is left out, what the config classes of transformers take holds.
-    max_position = int(hf.get("max_position_embeddings") or 40_960)
+    max_position = int(hf.get("max_position_embeddings") or (2048 if kind == "llama" else 32_768))
     rope = hf.get("rope_parameters") or hf.get("rope_scaling") or {}
-    theta = (hf.get("rope_parameters") or {}).get("rope_theta", hf.get("rope_theta"))
-    if theta is None:
-        raise UnsupportedConfigError("config.json gives no rope_theta.")
+    theta = rope.get("rope_theta") or hf.get("rope_theta") or 10_000.0
     bias = bool(hf.get("attention_bias", False))
     eos = hf.get("eos_token_id")
     dtype = str(hf.get("dtype") or hf.get("torch_dtype") or "float32").removeprefix("torch.")

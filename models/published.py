@@ -1,6 +1,12 @@
 """Shapes of published models, for planning a run before its weights are there.
 
 Loading always reads the model's own `config.json`; nothing here is used for that.
+
+Sources, read in December 2026: the `config.json` of Qwen3-4B, 8B, 14B and 32B as quoted in
+citsjtu2020/LLM-Prof (sglang/Model_Config.md); of Qwen3-0.6B and 1.7B the fields in google/tunix
+(tunix/models/qwen3/model.py, release 0.1.7); of the R1 distillations the `Qwen2Config` that
+transformers 4.48.3 printed, for 7B in VainF/Torch-Pruning (examples/LLMs/readme.md) and for 1.5B
+as in google/tunix (tunix/models/qwen2/model.py).
 """
 
 from models.config import ModelConfig

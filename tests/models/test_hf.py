@@ -13,6 +13,7 @@ import models.hf
 from models import ModelConfig, UnsupportedConfigError, init_params, load_hf, save_hf
 from models.partition import MESH_AXES, model_shardings
 from models.published import PUBLISHED
+from models.rope import inverse_frequencies
 
 CONFIG = ModelConfig(
     vocab_size=64, num_layers=2, embed_dim=32, mlp_dim=64, num_q_heads=4, num_kv_heads=2,
@@ -83,6 +84,39 @@ def test_every_published_config_reads_back():
     assert billions["Qwen3-32B"] == 32.76
 
 
+# Each a whole config.json, as published.
+QWEN3_8B = {
+    "architectures": ["Qwen3ForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+    "bos_token_id": 151643, "eos_token_id": 151645, "head_dim": 128, "hidden_act": "silu",
+    "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 12288,
+    "max_position_embeddings": 40960, "max_window_layers": 36, "model_type": "qwen3",
+    "num_attention_heads": 32, "num_hidden_layers": 36, "num_key_value_heads": 8,
+    "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 1000000, "sliding_window": None,
+    "tie_word_embeddings": False, "torch_dtype": "bfloat16", "transformers_version": "4.51.0",
+    "use_cache": True, "use_sliding_window": False, "vocab_size": 151936,
+}  # fmt: skip
+R1_DISTILL_QWEN_1_5B = {
+    "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "bos_token_id": 151643,
+    "eos_token_id": 151643, "hidden_act": "silu", "hidden_size": 1536, "initializer_range": 0.02,
+    "intermediate_size": 8960, "max_position_embeddings": 131072, "max_window_layers": 21,
+    "model_type": "qwen2", "num_attention_heads": 12, "num_hidden_layers": 28,
+    "num_key_value_heads": 2, "rms_norm_eps": 1e-06, "rope_scaling": None, "rope_theta": 10000,
+    "sliding_window": None, "tie_word_embeddings": False, "torch_dtype": "bfloat16",
+    "transformers_version": "4.48.3", "use_cache": True, "use_mrope": False,
+    "use_sliding_window": False, "vocab_size": 151936,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [("Qwen3-8B", QWEN3_8B), ("DeepSeek-R1-Distill-Qwen-1.5B", R1_DISTILL_QWEN_1_5B)],
+)
+def test_shapes_are_those_of_the_published_config(name, published):
+    read = ModelConfig.from_hf(published)
+    assert read.eos_token_ids == (published["eos_token_id"],)
+    assert dataclasses.replace(read, eos_token_ids=(), bos_token_id=None) == PUBLISHED[name]
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -92,6 +126,13 @@ def test_every_published_config_reads_back():
         ({"layer_types": ["sliding_attention"]}, "sliding_attention"),
         ({"quantization_config": {"bits": 4}}, "quantization_config"),
         ({"rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4}}, "longrope"),
+        ({"rope_parameters": {"rope_type": "dynamic", "factor": 2.0}}, "dynamic"),
+        ({"rope_parameters": {"rope_type": "linear", "rope_theta": 1e4}}, "needs factor"),
+        ({"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
+        ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0}}, "mscale"),
+        ({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}}, "partial"),
+        ({"mlp_bias": True}, "mlp_bias"),
+        ({"attention_dropout": 0.1}, "attention_dropout"),
         ({"model_type": "qwen3_moe"}, "qwen3_moe"),
     ],
 )
@@ -119,7 +160,6 @@ def test_fields_left_out_are_those_of_transformers(family):
         "intermediate_size": 96,
         "num_hidden_layers": 2,
         "num_attention_heads": 32,
-        "rope_theta": 10_000.0,
     }
     config = getattr(transformers, family)(**given)
     ours = ModelConfig.from_hf(given | {"model_type": config.model_type})
@@ -129,3 +169,70 @@ def test_fields_left_out_are_those_of_transformers(family):
     assert ours.norm_eps == theirs["rms_norm_eps"]
     assert ours.tie_embeddings == theirs["tie_word_embeddings"]
     assert ours.out_bias == bool(theirs.get("attention_bias"))
+    assert ours.max_position == theirs["max_position_embeddings"]
+    assert ours.rope_theta == theirs["rope_parameters"]["rope_theta"]
+
+
+ROPES = {
+    "default": {"rope_type": "default", "rope_theta": 5e5},
+    "linear": {"rope_type": "linear", "rope_theta": 1e4, "factor": 2.5},
+    "yarn": {
+        "rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0,
+        "original_max_position_embeddings": 1024,
+    },
+    "yarn_all": {
+        "rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "beta_fast": 20.0, "beta_slow": 2.0,
+        "original_max_position_embeddings": 1024, "attention_factor": 0.8, "truncate": False,
+    },
+    "llama3": {
+        "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0, "original_max_position_embeddings": 512,
+    },
+}  # fmt: skip
+
+
+def transformers_config(family, rope, **changes):
+    import transformers
+
+    fields = {
+        "vocab_size": 99, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2,
+        "num_attention_heads": 8, "num_key_value_heads": 2, "max_position_embeddings": 4096,
+        "rms_norm_eps": 1e-5, "bos_token_id": 2, "eos_token_id": [1, 3], "pad_token_id": 0,
+    }  # fmt: skip
+    return getattr(transformers, family)(**fields | changes, rope_parameters=dict(ROPES[rope]))
+
+
+@pytest.mark.parametrize("family", ["Qwen3Config", "Qwen2Config", "LlamaConfig"])
+@pytest.mark.parametrize("rope", ROPES)
+@pytest.mark.parametrize("changes", [{}, {"tie_word_embeddings": True, "attention_bias": True}])
+def test_a_config_of_transformers_comes_back_as_it_was(family, rope, changes):
+    if family == "Qwen2Config":
+        changes = {name: value for name, value in changes.items() if name != "attention_bias"}
+    else:
+        changes = changes | {"head_dim": 24}
+    config = transformers_config(family, rope, **changes)
+    ours = ModelConfig.from_hf(config.to_dict())
+    back, wanted = type(config)(**ours.to_hf()).to_dict(), config.to_dict()
+    # What a yarn config leaves open is written out.
+    assert back["rope_parameters"].items() >= wanted["rope_parameters"].items()
+    assert ModelConfig.from_hf(back) == ours
+    ours_only = ("architectures", "dtype", "rope_theta", "rope_scaling", "rope_parameters")
+    back, wanted = (
+        {name: value for name, value in found.items() if name not in ours_only}
+        for found in (back, wanted)
+    )
+    if family == "Qwen2Config":
+        assert back.pop("head_dim") == 64 // 8
+    assert back == wanted
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("rope", ROPES)
+def test_rotary_frequencies_are_those_of_transformers(rope):
+    from transformers.models.qwen3.modeling_qwen3 import Qwen3RotaryEmbedding
+
+    config = transformers_config("Qwen3Config", rope, head_dim=32)
+    theirs = Qwen3RotaryEmbedding(config)
+    frequencies, scale = inverse_frequencies(ModelConfig.from_hf(config.to_dict()))
+    np.testing.assert_allclose(frequencies, theirs.inv_freq.numpy(), rtol=1e-6)
+    assert scale == pytest.approx(theirs.attention_scaling, rel=1e-6)
