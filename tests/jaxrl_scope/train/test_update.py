@@ -49,11 +49,11 @@ def make_experience(seed=0, groups=4, group=3, prompt=5, width=11) -> Experience
     )
 
 
-def run(experience, loss=None, mesh=None, group=3, updates=1, **settings):
+def run(experience, loss=None, mesh=None, group=3, updates=1, model=CONFIG, **settings):
     optimizer = optax.sgd(1.0)
     config = UpdateConfig(**{"token_budget": 4096, "length_multiple": 8} | settings)
     updater = Updater(optimizer, loss or LossConfig(), config, mesh=mesh)
-    params = init_params(CONFIG, jax.random.key(0), std=0.2)
+    params = init_params(model, jax.random.key(0), std=0.2)
     if mesh is not None:
         params = jax.device_put(params, model_shardings(params, mesh))
     state = init_state(params, optimizer, mesh)
@@ -103,6 +103,19 @@ def test_a_mesh_of_eight_devices_gives_the_same_update(shape):
     mesh = jax.make_mesh(shape, MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3)
     one, metrics = run(experience, group=2)
     many, many_metrics = run(experience, group=2, mesh=mesh)
+    assert distance(one, many) < 2e-6
+    assert many_metrics["policy/loss"] == pytest.approx(metrics["policy/loss"], rel=1e-4)
+    assert_placed_by_the_rules(many, mesh)
+
+
+@pytest.mark.slow
+def test_tensor_parallelism_alone_gives_the_same_update():
+    """Every key/value head on a device of its own."""
+    model = dataclasses.replace(CONFIG, num_q_heads=16, num_kv_heads=8)
+    experience = make_experience(groups=2, group=2)
+    mesh = jax.make_mesh((1, 1, 8), MESH_AXES, axis_types=(jax.sharding.AxisType.Auto,) * 3)
+    one, metrics = run(experience, group=2, model=model)
+    many, many_metrics = run(experience, group=2, model=model, mesh=mesh)
     assert distance(one, many) < 2e-6
     assert many_metrics["policy/loss"] == pytest.approx(metrics["policy/loss"], rel=1e-4)
     assert_placed_by_the_rules(many, mesh)
