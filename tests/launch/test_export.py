@@ -1,6 +1,7 @@
 """`launch/export.py`: what it writes is the checkpoint, and other programs load it."""
 
 import json
+import sys
 
 import jax
 import ml_dtypes
@@ -117,10 +118,10 @@ def test_transformers_loads_it_with_its_tokenizer(home, tmp_path):
 
 @pytest.mark.vllm
 def test_vllm_continues_as_we_do(home, tmp_path):
-    import vllm
-
     from jaxrl_scope.rollout.jax_sampler import JaxSampler
     from jaxrl_scope.rollout.types import Request, SamplingParams
+    from jaxrl_scope.rollout.vllm.client import Client
+    from jaxrl_scope.rollout.vllm.server import Launch, ServerProcess, free_port
 
     assert main([str(home / "run"), str(tmp_path / "out")]) == 0
     config, model = load_hf(tmp_path / "out")
@@ -128,12 +129,17 @@ def test_vllm_continues_as_we_do(home, tmp_path):
         [Request(np.array(ids), i) for i, ids in enumerate(PROMPTS)],
         SamplingParams(num_rollouts=1, max_response_len=12, temperature=0.0),
     )
-    engine = vllm.LLM(str(tmp_path / "out"), dtype="float32", max_model_len=64, enforce_eager=True)
-    theirs = engine.generate(
-        [{"prompt_token_ids": ids} for ids in PROMPTS],
-        vllm.SamplingParams(temperature=0, max_tokens=12),
-        use_tqdm=False,
-    )
-    for i, output in enumerate(theirs):
-        length = int(ours.response_len[i, 0])
-        assert list(output.outputs[0].token_ids) == ours.response_ids[i, 0, :length].tolist()
+    port = free_port()
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server"]
+    command += ["--model", str(tmp_path / "out"), "--port", str(port), "--dtype", "float32"]
+    command += ["--max-model-len", "64", "--enforce-eager", "--enable-scale-out"]
+    server = ServerProcess(Launch(command, {"VLLM_CPU_KVCACHE_SPACE": "1"}), tmp_path / "log")
+    try:
+        client = Client(f"http://127.0.0.1:{port}", timeout_s=60)
+        server.wait_healthy(client, timeout_s=300)
+        for i, ids in enumerate(PROMPTS):
+            [choice] = client.generate(ids, {"temperature": 0, "max_tokens": 12})
+            length = int(ours.response_len[i, 0])
+            assert choice["token_ids"] == ours.response_ids[i, 0, :length].tolist()
+    finally:
+        server.stop()

@@ -92,14 +92,13 @@ def test_asr_samples_from_the_weights_it_trains(tied, cache, tmp_path, monkeypat
 
 def servers_of(trainer: int) -> set[int]:
     """The guards of a trainer's servers and all below them, by process number."""
-    found = subprocess.check_output(["ps", "-eo", "pid=,ppid=,args="], text=True)
-    lines = [line.split(maxsplit=2) for line in found.splitlines()]
-    family = {int(pid) for pid, parent, args in lines if parent == str(trainer) and "guard" in args}
-    while True:
-        more = {int(pid) for pid, parent, _ in lines if int(parent) in family} - family
-        if not more:
-            return family
-        family |= more
+    import psutil  # vLLM brings it
+
+    found = set()
+    for child in psutil.Process(trainer).children():
+        if "jaxrl_scope.rollout.vllm.guard" in child.cmdline():
+            found |= {child.pid, *(below.pid for below in child.children(recursive=True))}
+    return found
 
 
 def alive(pids: set[int]) -> set[int]:
@@ -123,6 +122,7 @@ def test_a_killed_trainer_takes_its_servers_along_and_resumes(cache, tmp_path):
         stdout=subprocess.DEVNULL,
     )
     wait_until(lambda: len(rows(run)) > 2 or trainer.poll() is not None, 300)
+    assert trainer.poll() is None
     servers = servers_of(trainer.pid)
     assert len(servers) > 1
     trainer.send_signal(signal.SIGKILL)

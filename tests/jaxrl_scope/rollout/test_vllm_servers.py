@@ -1,13 +1,12 @@
 """Real vLLM servers (CPU build): what is synced is what is sampled from, and faults are survived.
 
-One server per model (tied, untied), started once for the session, and a second one where two are
+One server per model (tied, untied), started once, and a second one where two are
 needed; each runs `python -m vllm.entrypoints.openai.api_server` on loopback.
 """
 
 import dataclasses
 import os
 import signal
-import subprocess
 import threading
 import time
 
@@ -55,21 +54,21 @@ def start(tied: bool, folder, settings=SETTINGS):
     return start_vllm(model.cfg, model, settings, urls=(), max_len=64, probe=PROMPT, run_dir=folder)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tied(tmp_path_factory):
     sampler = start(True, tmp_path_factory.mktemp("tied"))
     yield sampler
     sampler.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def untied(tmp_path_factory):
     sampler = start(False, tmp_path_factory.mktemp("untied"))
     yield sampler
     sampler.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def two(tmp_path_factory):
     settings = dataclasses.replace(SETTINGS, servers=2, max_in_flight=2)
     sampler = start(True, tmp_path_factory.mktemp("two"), settings)
@@ -161,8 +160,10 @@ def test_two_servers_are_one_and_divide_the_work(tied, two):
 
 def server_pid(server) -> int:
     """Process of a server of ours: the only child of its guard (vLLM renames itself)."""
-    guard = str(server.process._guard.pid)
-    return int(subprocess.check_output(["ps", "-o", "pid=", "--ppid", guard]))
+    import psutil  # vLLM brings it
+
+    [child] = psutil.Process(server.process._guard.pid).children()
+    return child.pid
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
