@@ -3,6 +3,8 @@
 import importlib
 import sys
 
+from jaxrl_scope.huge_pages import restart_with_huge_pages
+
 # Each is a module of `jaxrl_scope.bench` with `main(argv)`, imported only when it is asked for.
 BENCHMARKS = {
     "kernels": "reward kernels against per-sample Python loops and a plain copy",
@@ -30,4 +32,5 @@ def main(argv: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    restart_with_huge_pages()  # as launch/train.py does
     sys.exit(main(sys.argv[1:]))

@@ -18,6 +18,10 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+from jaxrl_scope.huge_pages import restart_with_huge_pages
+
+if __name__ == "__main__":
+    restart_with_huge_pages()
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import jax
@@ -41,7 +45,6 @@ from jaxrl_scope.evaluate.tables import (
     show,
     statistics_table,
 )
-from jaxrl_scope.train.allocator import keep_freed_memory
 
 File = Annotated[Path, tyro.conf.Positional]
 
@@ -133,8 +136,6 @@ COMMANDS = {
 def main(argv: list[str]) -> int:
     """Run one command, "run" where none is named; returns the exit status."""
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-    if jax.default_backend() == "cpu":
-        keep_freed_memory()
     name, rest = (argv[0], argv[1:]) if argv and argv[0] in COMMANDS else ("run", argv)
     try:
         COMMANDS[name](rest)

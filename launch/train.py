@@ -9,6 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+from jaxrl_scope.huge_pages import restart_with_huge_pages
+
+if __name__ == "__main__":
+    restart_with_huge_pages()
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import jax
@@ -31,7 +35,6 @@ from jaxrl_scope.rollout.vllm.client import RolloutError
 from jaxrl_scope.rollout.vllm.placement import trainer_env
 from jaxrl_scope.stages.graft import PassRateGuardError
 from jaxrl_scope.stages.propositions import PropositionError
-from jaxrl_scope.train.allocator import keep_freed_memory
 from jaxrl_scope.train.checkpoint import CheckpointError
 from jaxrl_scope.train.distributed import (
     check_processes,
@@ -138,8 +141,6 @@ def main(argv: list[str]) -> int:
             check_processes(config)
         jax.config.update("jax_compilation_cache_dir", str(cache_directory(config) / "compiled"))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-        if jax.default_backend() == "cpu":
-            keep_freed_memory()
         if config.stage == "scope":
             train_scope(config, argv)
         else:

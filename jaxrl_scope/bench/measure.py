@@ -15,7 +15,6 @@ import jax.numpy as jnp
 
 from jaxrl_scope.bench import workload
 from jaxrl_scope.bench.workload import PEER_NAMES, Sizes, WorkName, least_work
-from jaxrl_scope.train.allocator import keep_freed_memory
 from models.config import ModelConfig
 from models.qwen3 import Qwen3, init_params
 
@@ -214,8 +213,6 @@ def run_all(
     """Parse the options, run each job and print its JSON line; returns the exit status."""
     options = parser(name, description).parse_args(argv)
     clock = Clock()  # before JAX starts its threads
-    if options.device == "cpu":
-        keep_freed_memory()  # as launch/train.py does
     try:
         work = jobs(options)
     except ValueError as error:
