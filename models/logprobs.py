@@ -4,11 +4,14 @@ Logits are made for a chunk of tokens at a time and, where there are several chu
 the backward pass, so that the peak is one chunk's [chunk, V] instead of [R, T, V].
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, Int
 
+from models.partition import ROW_AXES, num_row_shards, spec
 from models.qwen3 import Qwen3, forward_hidden, head_logits
 
 CHUNK_TOKENS = 1024
@@ -21,6 +24,7 @@ def token_logprobs(
     *,
     temperature: float = 1.0,
     chunk_tokens: int = CHUNK_TOKENS,
+    mesh: Mesh | None = None,
 ) -> tuple[Float[Array, "R T"], Float[Array, "R T"]]:
     """Log-probability of each target, and entropy, under softmax(logits / temperature).
 
@@ -31,17 +35,40 @@ def token_logprobs(
       temperature: > 0.
       chunk_tokens: about how many tokens' logits exist at a time, at least one position of every
         row; positions are cut and rows kept whole, so that a sharding of rows survives.
+      mesh: where given, rows are split over it, R a multiple of their parts. The head is then
+        gathered, and its gradient summed over the parts, once for all chunks.
 
     Returns:
       ([R, T] float32 logprobs <= 0, [R, T] float32 entropy in nats), both differentiable.
     """
     if temperature <= 0:
         raise ValueError(f"temperature must be positive, not {temperature}.")
+    width = max(1, chunk_tokens // hidden.shape[0])
+    run = functools.partial(_chunked_logprobs, temperature=temperature, width=width)
+    if num_row_shards(mesh) > 1:
+        # By hand over the axes of rows: left to itself, the partitioner sends the head and its
+        # gradient once per chunk.
+        rows = spec(("rows",))
+
+        def each(head, hidden, targets, run=run):
+            return run(jax.lax.pcast(head, ROW_AXES, to="varying"), hidden, targets)
+
+        run = jax.shard_map(
+            each,
+            mesh=mesh,
+            in_specs=(PartitionSpec(), rows, rows),
+            out_specs=rows,
+            axis_names=set(ROW_AXES),
+        )
+    return run(model.head_weight, hidden, targets)
+
+
+def _chunked_logprobs(head, hidden, targets, *, temperature: float, width: int):
+    """`token_logprobs` of the rows at hand, `width` positions of each at a time."""
     rows, length, _ = hidden.shape
-    width = min(length, max(1, chunk_tokens // rows))
+    width = min(length, width)
     num_chunks = -(-length // width)
     pad = num_chunks * width - length
-    head = model.head_weight
 
     def chunked(x):  # [R, T, ...] -> [T/c, R, c, ...]
         x = jnp.pad(x, ((0, 0), (0, pad), *[(0, 0)] * (x.ndim - 2)))
@@ -94,7 +121,7 @@ def response_logprobs(
       response_len: [R] int32, 0 <= response_len <= T.
       temperature: > 0; the distribution is softmax(logits / temperature).
       chunk_tokens: see `token_logprobs`.
-      mesh: see `forward_hidden`.
+      mesh: see `forward_hidden` and `token_logprobs`.
 
     Returns:
       ([R, T] float32 logprobs, [R, T] float32 entropy in nats); exactly 0 at padding, with no
@@ -117,5 +144,6 @@ def response_logprobs(
         jnp.where(real, response_ids, 0),
         temperature=temperature,
         chunk_tokens=chunk_tokens,
+        mesh=mesh,
     )
     return jnp.where(real, logprobs, 0.0), jnp.where(real, entropy, 0.0)

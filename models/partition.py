@@ -1,5 +1,6 @@
 """Sharding by one table: axis names of weights and activations -> axes of the mesh."""
 
+import math
 from typing import Any, TypeVar
 
 import jax
@@ -12,6 +13,7 @@ Tree = TypeVar("Tree")
 Module = TypeVar("Module", bound=nnx.Module)
 
 MESH_AXES = ("data", "fsdp", "tensor")
+ROW_AXES = ("data", "fsdp")
 
 RULES: dict[str, str | tuple[str, ...] | None] = {
     "layers": None,
@@ -22,7 +24,7 @@ RULES: dict[str, str | tuple[str, ...] | None] = {
     "head_dim": None,
     "mlp": "tensor",
     "norm": None,
-    "rows": ("data", "fsdp"),
+    "rows": ROW_AXES,
 }
 
 
@@ -91,7 +93,7 @@ def decode_sharding(axes: tuple[str | None, ...], mesh: Mesh) -> NamedSharding:
 
 def num_row_shards(mesh: Mesh | None) -> int:
     """How many parts the rows of a batch are split into."""
-    return 1 if mesh is None else mesh.shape["data"] * mesh.shape["fsdp"]
+    return 1 if mesh is None else math.prod(mesh.shape[axis] for axis in ROW_AXES)
 
 
 def shard_rows(x: np.ndarray, mesh: Mesh | None) -> jax.Array:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding
 
+from jaxrl_scope.plan.hlo import program_cost
 from jaxrl_scope.rollout import jax_sampler
 from jaxrl_scope.rollout.types import Request, SamplingParams
 from jaxrl_scope.train.batching import Microbatch
@@ -53,7 +54,7 @@ WIDE = ModelConfig(
 ROWS, PROMPT, LENGTH = 16, 16, 48
 
 
-def lower_step(mesh):
+def lower_step(mesh, chunk_tokens=32):
     """The lowered programs of a step of `WIDE`."""
 
     def row(shape, dtype):
@@ -71,7 +72,7 @@ def lower_step(mesh):
     )
     optimizer = make_optimizer(OptimizerConfig(), 10)
     state = abstract_state(WIDE, optimizer, mesh)
-    updater = Updater(optimizer, LossConfig(), UpdateConfig(chunk_tokens=32), mesh=mesh)
+    updater = Updater(optimizer, LossConfig(), UpdateConfig(chunk_tokens=chunk_tokens), mesh=mesh)
     return updater.lower(state, batch)
 
 
@@ -99,6 +100,19 @@ def test_a_train_step_holds_nothing_large_whole(shape):
         assert math.prod(largest) <= table, (name, largest)
     # The optimizer works on each device's part; only sums of squares and metrics are shared.
     assert all(math.prod(s) == 1 for _, s in collectives_in(compiled["apply"].as_text()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(1, 8, 1), (1, 4, 2), (2, 2, 2)])
+def test_the_head_is_sent_once_however_many_chunks_there_are(shape):
+    mesh = make_mesh(shape)
+    many, one = (
+        program_cost(lower_step(mesh, chunk_tokens)["gradient"].compile().as_text())
+        for chunk_tokens in (32, ROWS * LENGTH)
+    )
+    assert many.flops > 1.04 * one.flops  # several chunks: the logits are made again
+    sent, expected = (sum(cost.collective_bytes.values()) for cost in (many, one))
+    assert sent <= 1.02 * expected
 
 
 DEEP = ModelConfig(
