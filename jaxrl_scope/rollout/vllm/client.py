@@ -22,6 +22,10 @@ class ServerRefusedError(RolloutError):
     """A server answered that it cannot do what was asked; the message holds its reason."""
 
 
+class BadRequestError(ServerRefusedError):
+    """The request is at fault: no server will do it."""
+
+
 class Client:
     """One server, by its root URL."""
 
@@ -35,7 +39,7 @@ class Client:
 
         Raises:
           ServerGoneError: no answer, or the connection broke.
-          ServerRefusedError: a status other than 200.
+          ServerRefusedError: a status other than 200; BadRequestError where it is a 4xx.
         """
         request = urllib.request.Request(
             self.url + path,
@@ -48,9 +52,7 @@ class Client:
             return json.loads(text) if text else None
         except urllib.error.HTTPError as error:
             reason = _reason(error)
-            # 503 and 502: the engine behind the HTTP server has died, or a proxy finds nobody.
-            kind = ServerGoneError if error.code in (502, 503, 504) else ServerRefusedError
-            raise kind(f"{self.url}{path} answered {error.code}: {reason}") from error
+            raise _kind(error.code)(f"{self.url}{path} answered {error.code}: {reason}") from error
         except (OSError, http.client.HTTPException, json.JSONDecodeError) as error:
             raise ServerGoneError(f"{self.url}{path} did not answer: {error!r}") from error
 
@@ -103,6 +105,12 @@ class Client:
 
 # No proxy: rollouts and weights go where the URL says, and the environment is not asked.
 _opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def _kind(status: int) -> type[RolloutError]:
+    if status in (502, 503, 504):  # the engine behind has died, or a proxy finds nobody
+        return ServerGoneError
+    return BadRequestError if 400 <= status < 500 else ServerRefusedError
 
 
 def _reason(error: urllib.error.HTTPError) -> str:

@@ -15,7 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrl_scope.rollout.types import Request, Rollouts, SamplingParams
-from jaxrl_scope.rollout.vllm.client import RolloutError, ServerGoneError, ServerRefusedError
+from jaxrl_scope.rollout.vllm.client import (
+    BadRequestError,
+    RolloutError,
+    ServerGoneError,
+    ServerRefusedError,
+)
 from jaxrl_scope.rollout.vllm.fleet import Fleet, Server
 from jaxrl_scope.rollout.vllm.publish import write_weights
 from jaxrl_scope.rollout.vllm.settings import VllmConfig
@@ -100,11 +105,9 @@ class VllmSampler:
                     if params.temperature == 0:  # answered once: all G are the same
                         return [choices[0] | {"index": g} for g in range(params.num_rollouts)]
                     return choices
-                except ServerRefusedError as error:
-                    if " answered 4" in str(error):
-                        raise ValueError(str(error)) from error
-                    self._fleet.suspect(server)
-                except ServerGoneError:
+                except BadRequestError as error:
+                    raise ValueError(str(error)) from error
+                except (ServerRefusedError, ServerGoneError):
                     self._fleet.suspect(server)
             self._add("rollout/retries", 1.0)
         return []

@@ -149,11 +149,21 @@ def test_weights_of_another_shape_are_refused_by_name(tied):
         tied.load(init_params(wide, jax.random.key(0)), 91)
 
 
-def test_two_servers_are_one_and_divide_the_work(tied, two):
+def test_two_servers_are_one_and_divide_the_work(tied, two, monkeypatch):
     model = weights_of(True, 5)
     tied.load(model, 5)
     two.load(model, 5)
+    asked = []
+    for server in two._fleet.servers:
+
+        def generate(*args, server=server, real=server.client.generate):
+            asked.append(server)
+            return real(*args)
+
+        monkeypatch.setattr(server.client, "generate", generate)
     one, both = tied.generate(REQUESTS, SAMPLED), two.generate(REQUESTS, SAMPLED)
+    assert len(asked) == len(REQUESTS)
+    assert min(asked.count(server) for server in two._fleet.servers) >= 2
     np.testing.assert_array_equal(both.response_ids, one.response_ids)
     np.testing.assert_allclose(both.logprobs, one.logprobs, atol=1e-4)
 
