@@ -20,6 +20,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from jaxrl_scope.huge_pages import restart_with_huge_pages
+
+if __name__ == "__main__":
+    restart_with_huge_pages()
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import tyro

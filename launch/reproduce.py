@@ -17,6 +17,10 @@ import time
 from pathlib import Path
 from typing import Annotated
 
+from jaxrl_scope.huge_pages import restart_with_huge_pages
+
+if __name__ == "__main__":
+    restart_with_huge_pages()
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 
 import tyro
@@ -40,6 +44,7 @@ class ReproduceConfig:
       table: name of the table.
       budget: "quick" takes 3 seeds, "full" 5.
       seeds: number of seeds; 0 takes the budget's.
+      arms: keys of some of its arms (they name the directories under OUT/runs); all by default.
       jobs: runs at a time; 0 takes one per core.
       out: directory of runs, evaluations and tables.
       cache_dir: where the built-in world is kept; "" takes ~/.cache/jaxrl-scope.
@@ -48,6 +53,7 @@ class ReproduceConfig:
     table: Annotated[str, tyro.conf.Positional]
     budget: Budget = "quick"
     seeds: int = 0
+    arms: tuple[str, ...] = ()
     jobs: int = 0
     out: Path = Path("reproductions")
     cache_dir: str = ""
@@ -62,6 +68,8 @@ class ReproduceConfig:
 def reproduce(config: ReproduceConfig) -> str:
     """Make the runs of a table, write TABLE.md, TABLE.json and TABLE.png, return the Markdown."""
     table = TABLES[config.table]()
+    if config.arms:
+        table = table.only(config.arms)
     seeds = range(config.seeds or SEEDS[config.budget])
     jobs = config.jobs or len(os.sched_getaffinity(0))
     shop = Workshop(config.out, config.cache_dir, jobs)

@@ -89,6 +89,25 @@ class Table:
             if arm.start and arm.start not in keys[:i]:
                 raise ValueError(f"arm {arm.key!r} stands before {arm.start!r}, its start")
 
+    def only(self, keys: Sequence[str]) -> "Table":
+        """The table of these arms, what they start from, and the claims about them.
+
+        Raises:
+          ValueError: an arm is unknown.
+        """
+        known = {arm.key: arm for arm in self.arms}
+        if unknown := [key for key in keys if key not in known]:
+            raise ValueError(f"unknown arms {unknown}; known: {', '.join(known)}")
+        wanted, more = set(), set(keys)
+        while more:
+            wanted |= more
+            more = {known[key].start for key in more if known[key].start}
+        return dataclasses.replace(
+            self,
+            arms=tuple(arm for arm in self.arms if arm.key in wanted),
+            claims=tuple(claim for claim in self.claims if {claim.high, claim.low} <= set(keys)),
+        )
+
 
 Budget = Literal["quick", "full"]
 SEEDS: dict[Budget, int] = {"quick": 3, "full": 5}

@@ -68,6 +68,21 @@ def run(tmp_path: Path, *words: str) -> int:
     return main(["small", "--seeds", "2", "--jobs", "2", "--out", str(tmp_path / "out"), *words])
 
 
+def test_some_arms_bring_what_they_start_from_and_the_claims_about_them(
+    programs, monkeypatch, capsys
+):
+    monkeypatch.setitem(reproduce.TABLES, "small", table)
+    assert run(programs, "--arms", "two") == 0
+    written = json.loads((programs / "out" / "small.json").read_text())
+    assert (
+        set(written["measures"]) == {"one", "two"} and "two over one" not in capsys.readouterr().out
+    )
+    assert run(programs, "--arms", "two", "one") == 0
+    assert "two over one |  | +30.0" in capsys.readouterr().out
+    assert run(programs, "--arms", "tow") == 2
+    assert "unknown arms ['tow']; known: base, one, two" in capsys.readouterr().err
+
+
 def test_runs_arms_in_order_and_only_once(programs, monkeypatch, capsys):
     monkeypatch.setitem(reproduce.TABLES, "small", table)
     assert run(programs) == 0
